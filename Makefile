@@ -1,0 +1,43 @@
+# Two commands on a fresh machine with Python >= 3.10 and Rust: make demo, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name 'Cargo.toml') \
+	Cargo.toml Cargo.lock pyproject.toml
+
+.PHONY: demo test test-all lint format bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/flopbalance plan
+
+test: $(VENV)/.installed $(VENV)/.tools
+	cargo test --workspace --locked
+	$(BIN)/python -m pytest
+	$(BIN)/python -m mypy.stubtest flopbalance._core
+
+lint: $(VENV)/.installed $(VENV)/.tools
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check python tests bench
+	$(BIN)/ruff format --check python tests bench
+	$(BIN)/mypy
+
+format: $(VENV)/.tools
+	cargo fmt --all
+	$(BIN)/ruff check --fix python tests bench
+	$(BIN)/ruff format python tests bench
+
+# The release build, installed as users install it; rebuilt when a source is newer.
+$(VENV)/.installed: $(SOURCES) | $(VENV)
+	$(BIN)/python -m pip install --quiet .
+	touch $@
+
+$(VENV)/.tools: pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[test,lint,plot]'
+	touch $@
+
+$(VENV):
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) target build dist
