@@ -1,0 +1,363 @@
+"""The exact cost of a sequence, for every architecture that a reader knows."""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flopbalance import _core
+from flopbalance.arrays import as_int64
+from flopbalance.decoder import LM_HEAD, Component, Decoder
+from flopbalance.fields import whole_number
+from flopbalance.hugging_face import read_hugging_face
+from flopbalance.megatron import read_megatron
+
+_COEFFICIENT_LIMIT = 2**59
+"""64 bits hold a few coefficients below it, added and weighted."""
+
+_LONGEST = 2**40
+"""Attention that has not overtaken the rest at this length never does."""
+
+# Forward passes of a training step, in halves: of the layers, of the LM head, of the pairs.
+# Backward is twice forward, and flash attention's 2.5 times.
+_STEPS = {"none": (6, 6, 6), "selective": (6, 6, 8), "full": (8, 6, 8)}
+_FLASH_EXTRA = 1
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Forward FLOPs of a sequence as an exact function of its length.
+
+    A sequence of L tokens costs ``(per_token + lm_head) L``, ``per_pair`` for each of its ``L (L + 1) / 2`` causal
+    pairs, and for each ``(window, cost)`` of ``windows`` its cost for each pair that lies within that many keys. One
+    multiply-add is 2 FLOPs. A packed micro-batch costs the sum over its sequences.
+
+    Parameters
+    ----------
+    per_token
+        FLOPs per token, the LM head aside.
+    lm_head
+        FLOPs per token of the LM head.
+    per_pair
+        FLOPs per causal pair of the layers that attend in full.
+    windows
+        ``(window, FLOPs per pair)`` of the layers that attend to at most ``window`` keys, the token itself included.
+    components
+        What the coefficients are made of; for :meth:`describe` only.
+    notes
+        What is not counted, in words.
+
+    Raises
+    ------
+    ValueError
+        A coefficient is negative, no integer, or 2^59 and more.
+
+    Examples
+    --------
+    >>> model = CostModel.from_name("qwen3-8b")
+    >>> model
+    CostModel(per_token=13891534848, lm_head=1244659712, per_pair=589824, windows=())
+    >>> model.flops([1, 1000])
+    array([   15136784384, 15431401472000])
+    """
+
+    per_token: int
+    lm_head: int = 0
+    per_pair: int = 0
+    windows: tuple[tuple[int, int], ...] = ()
+    components: tuple[Component, ...] = field(default=(), repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse coefficients that no model has."""
+        for name in ("per_token", "lm_head", "per_pair"):
+            _coefficient(getattr(self, name), name)
+        for i, (window, cost) in enumerate(self.windows):
+            whole_number(window, f"windows[{i}][0]", minimum=1)
+            _coefficient(cost, f"windows[{i}][1]")
+
+    @classmethod
+    def from_args(cls, args: Any, *, mtp_layers: int = 0, padded_vocab_size: int | None = None) -> CostModel:
+        """Read Megatron-style arguments.
+
+        Parameters
+        ----------
+        args
+            A namespace, any object with attributes, or a mapping, with the trainer's names.
+        mtp_layers
+            Trained depths of multi-token prediction; they count only when asked for.
+        padded_vocab_size
+            Rows of the LM head where the trainer pads the vocabulary; default: ``vocab_size``.
+
+        Raises
+        ------
+        ValueError
+            A field is missing or has no sensible value; the message names it.
+
+        Examples
+        --------
+        >>> CostModel.from_args(dict(num_layers=2, hidden_size=16, num_attention_heads=2, ffn_hidden_size=64,
+        ...                          vocab_size=32))
+        CostModel(per_token=16384, lm_head=1024, per_pair=128, windows=())
+        """
+        return cls._of(read_megatron(args), mtp_layers, padded_vocab_size)
+
+    @classmethod
+    def from_hf_config(cls, config: Any, *, mtp_layers: int = 0, padded_vocab_size: int | None = None) -> CostModel:
+        """Read a Hugging Face configuration; of a multimodal one its text part, towers are not counted.
+
+        Parameters
+        ----------
+        config
+            A mapping, the path of a ``config.json`` or of its folder, or an object with ``to_dict()``.
+        mtp_layers, padded_vocab_size
+            As for :meth:`from_args`.
+
+        Raises
+        ------
+        ValueError
+            The file holds no configuration, the model is no decoder or one of unknown cost, a field is missing or
+            has no sensible value; the message names it.
+
+        Warns
+        -----
+        UserWarning
+            The ``model_type`` is not known and the fields are read as those of a plain decoder.
+
+        Examples
+        --------
+        >>> CostModel.from_hf_config(dict(model_type="llama", num_hidden_layers=2, hidden_size=16,
+        ...                               num_attention_heads=2, intermediate_size=64, vocab_size=32))
+        CostModel(per_token=16384, lm_head=1024, per_pair=128, windows=())
+        """
+        return cls._of(read_hugging_face(config), mtp_layers, padded_vocab_size)
+
+    @classmethod
+    def from_name(cls, name: str, *, mtp_layers: int = 0, padded_vocab_size: int | None = None) -> CostModel:
+        """Take a built-in shape, whatever the case of its name.
+
+        Parameters
+        ----------
+        name
+            One of :func:`model_names`.
+        mtp_layers, padded_vocab_size
+            As for :meth:`from_args`.
+
+        Raises
+        ------
+        ValueError
+            No shape has that name; the message lists the nearest.
+        """
+        shapes = {known.lower(): shape for known, shape in built_in_shapes().items()}
+        if not isinstance(name, str) or name.lower() not in shapes:
+            near = difflib.get_close_matches(str(name).lower(), shapes, n=4, cutoff=0.3) or sorted(shapes)
+            raise ValueError(f"name must be a built-in model, got {name!r}; near it: {', '.join(near)}")
+        return cls.from_args(shapes[name.lower()], mtp_layers=mtp_layers, padded_vocab_size=padded_vocab_size)
+
+    @classmethod
+    def _of(cls, decoder: Decoder, mtp_layers: int, padded_vocab_size: int | None) -> CostModel:
+        if padded_vocab_size is not None:
+            rows = whole_number(padded_vocab_size, "padded_vocab_size", minimum=decoder.vocabulary)
+            decoder = replace(decoder, vocabulary=rows)
+        components = decoder.components(whole_number(mtp_layers, "mtp_layers", minimum=0))
+        windows: Counter[int | None] = Counter()
+        for component in components:
+            windows[component.window] += component.per_pair
+        per_pair = windows.pop(None, 0)
+        lm_head = sum(component.per_token for component in components if component.name == LM_HEAD)
+        return cls(
+            per_token=sum(component.per_token for component in components) - lm_head,
+            lm_head=lm_head,
+            per_pair=per_pair,
+            windows=tuple(sorted((window, cost) for window, cost in windows.items() if window is not None)),
+            components=components,
+            notes=decoder.notes,
+        )
+
+    def flops(self, lengths: ArrayLike) -> NDArray[np.int64]:
+        """Exact forward FLOPs of each sequence.
+
+        Computes in O(n) time, 100,000 sequences in about 0.1 ms.
+
+        Parameters
+        ----------
+        lengths
+            Tokens of each sequence: integers >= 0, in a list or a one-dimensional array of any integer type.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, one entry per sequence.
+
+        Raises
+        ------
+        ValueError
+            A length is negative or no integer.
+        OverflowError
+            A sequence costs 2^63 FLOPs and more; the message gives its index and length.
+        """
+        return _core.curve_flops(
+            as_int64(lengths, "lengths"), self.per_token + self.lm_head, self.per_pair, list(self.windows)
+        )
+
+    def total_flops(self, lengths: ArrayLike) -> int:
+        """Exact forward FLOPs of all sequences together, however large.
+
+        Parameters
+        ----------
+        lengths
+            As for :meth:`flops`.
+
+        Raises
+        ------
+        ValueError
+            A length is negative or no integer.
+
+        Examples
+        --------
+        >>> CostModel.from_name("deepseek-v3").total_flops([1_000_000] * 100_000)
+        257171259498680320000000
+        """
+        windows = [window for window, _ in self.windows]
+        tokens, pairs, in_windows = _core.length_moments(as_int64(lengths, "lengths"), windows)
+        windowed = sum(cost * seen for (_, cost), seen in zip(self.windows, in_windows, strict=True))
+        return (self.per_token + self.lm_head) * tokens + self.per_pair * pairs + windowed
+
+    def weights(
+        self,
+        lengths: ArrayLike,
+        phase: Literal["train", "forward"] = "train",
+        recompute: Literal["none", "full", "selective"] = "none",
+        flash_attention: bool = True,
+    ) -> NDArray[np.float64]:
+        """FLOPs that each sequence really costs in a step.
+
+        A backward pass costs twice the forward, that of flash attention 2.5 times; full recomputation adds a forward
+        pass of the layers, selective recomputation one of the attention over pairs.
+
+        Parameters
+        ----------
+        lengths
+            As for :meth:`flops`.
+        phase
+            ``"train"``, or ``"forward"`` for a log-probability pass, in which nothing is recomputed.
+        recompute
+            What is recomputed in the backward pass.
+        flash_attention
+            Whether attention is fused, so that it recomputes its scores in the backward pass.
+
+        Returns
+        -------
+        numpy.ndarray
+            float64, one entry per sequence.
+
+        Raises
+        ------
+        ValueError
+            A length is negative or no integer, or an option has no such value.
+
+        Examples
+        --------
+        >>> model = CostModel.from_name("qwen3-8b")
+        >>> model.weights([1000]) / model.flops([1000])
+        array([3.00956529])
+        """
+        if phase not in ("train", "forward"):
+            raise ValueError(f"phase must be 'train' or 'forward', got {phase!r}")
+        if recompute not in _STEPS:
+            raise ValueError(f"recompute must be 'none', 'full' or 'selective', got {recompute!r}")
+        layers, head, pairs = (2, 2, 2) if phase == "forward" else _STEPS[recompute]
+        if flash_attention and phase == "train":
+            pairs += _FLASH_EXTRA
+        halves = _core.curve_flops_rounded(
+            as_int64(lengths, "lengths"),
+            layers * self.per_token + head * self.lm_head,
+            0,
+            pairs * self.per_pair,
+            [(window, pairs * cost) for window, cost in self.windows],
+        )
+        return halves / 2
+
+    @property
+    def overtaking_length(self) -> int | None:
+        """Shortest sequence in which the pairs cost at least as much as all the rest; None when there is none."""
+        pairs_only = CostModel(0, 0, self.per_pair, self.windows)
+        rest_only = CostModel(self.per_token, self.lm_head)
+        # Pairs per token never fall as a sequence grows.
+        lengths = range(1, _LONGEST)
+        first = bisect.bisect_left(
+            lengths, True, key=lambda length: pairs_only.total_flops([length]) >= rest_only.total_flops([length])
+        )
+        return lengths[first] if first < len(lengths) else None
+
+    def describe(self) -> str:
+        """Table of the components, and the length from which attention over pairs costs more than the rest.
+
+        Examples
+        --------
+        >>> print(CostModel.from_name("qwen3-8b").describe())
+        """
+        parts = self.components or _bare_components(self)
+        rows: list[tuple[str, ...]] = [("component", "FLOPs per token", "FLOPs per pair", "pairs within")]
+        for part in parts:
+            keys = "" if not part.per_pair else "all" if part.window is None else f"{part.window:,} keys"
+            rows.append((part.name, _figure(part.per_token), _figure(part.per_pair), keys))
+        length = self.overtaking_length
+        closing = "attention over pairs never costs as much as the rest"
+        if length is not None:
+            closing = f"attention over pairs costs as much as the rest from {length:,} tokens on"
+        return "\n".join([*_table(rows), closing, *self.notes])
+
+
+def model_names() -> list[str]:
+    """Names of the built-in shapes, sorted.
+
+    Examples
+    --------
+    >>> model_names()[:2]
+    ['deepseek-v3', 'deepseek-v3-20layer']
+    """
+    return sorted(built_in_shapes())
+
+
+def built_in_shapes() -> dict[str, dict[str, Any]]:
+    """Built-in shapes by name, with Megatron's names of fields."""
+    text = resources.files("flopbalance").joinpath("models.json").read_text(encoding="utf-8")
+    shapes: dict[str, dict[str, Any]] = json.loads(text)
+    return shapes
+
+
+def _coefficient(value: Any, name: str) -> None:
+    if whole_number(value, name, minimum=0) >= _COEFFICIENT_LIMIT:
+        raise ValueError(f"{name} must be below 2^59, got {value}")
+
+
+def _bare_components(model: CostModel) -> tuple[Component, ...]:
+    return (
+        Component("layers", per_token=model.per_token),
+        Component(LM_HEAD, per_token=model.lm_head),
+        *([Component("attention", per_pair=model.per_pair)] if model.per_pair else []),
+        *(Component("attention", per_pair=cost, window=window) for window, cost in model.windows),
+    )
+
+
+def _figure(flops: int) -> str:
+    return f"{flops:,}" if flops else ""
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        ).rstrip()
+        for row in rows
+    ]
