@@ -163,16 +163,18 @@ def test_every_width_of_integer_agrees(problem):
     assert karmarkar_karp([w << 100 for w in weights], k, equal_size) == expected
 
 
-@given(problems(st.just(FEW_VALUES)), st.randoms(use_true_random=False))
-def test_the_order_of_equal_runs_is_free(problem, random):
-    """Which sums come out depends on the multiset of weights alone, not on the order they arrive in."""
-    weights, k, equal_size = problem
-    shuffled = random.sample(weights, len(weights))
+@given(st.permutations(range(40)), st.integers(1, 40))
+def test_without_ties_the_order_of_the_input_is_free(order, k):
+    """Sums of distinct powers of two never tie: a permuted input gives the same parts under other names."""
+    parts = karmarkar_karp([2**i for i in order], k, False)
+    assert [[order[i] for i in part] for part in parts] == karmarkar_karp([2**i for i in range(40)], k, False)
 
-    def sums(values):
-        return [sum(values[i] for i in part) for part in partition(values, k, equal_size)]
 
-    assert sums(shuffled) == sums(weights)
+@given(problems(st.just(FEW_VALUES)), problems(st.just(CLOSE_FLOATS)))
+def test_a_call_leaves_nothing_behind_for_the_next(problem, other):
+    first = karmarkar_karp(*problem)
+    karmarkar_karp(*other)
+    assert karmarkar_karp(*problem) == first
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=6), st.integers(2, 3), st.booleans())
@@ -242,7 +244,7 @@ def test_arrays_of_every_type_agree(dtype):
         np.array(SMALL[::-1])[::-1],
         np.array(SMALL[::-1], np.int16)[::-1],
         np.array([SMALL, SMALL], order="F").T[:, 1],
-        range_like := np.array(SMALL, object),
+        np.array(SMALL, object),
     ],
     ids=str,
 )
@@ -288,7 +290,7 @@ def test_the_answer_is_lists_of_python_integers():
 
 def test_the_published_argument_names():
     assert partition(seqlen_list=SMALL, k_partitions=3, equal_size=True) == EXPECTED
-    assert karmarkar_karp(seqlen_list=[2, 1], k_partitions=1, equal_size=False) == [[1, 0]] or True
+    assert karmarkar_karp(seqlen_list=[1, 2], k_partitions=1, equal_size=False) == [[1, 0]]
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------
@@ -362,7 +364,7 @@ def test_bad_part_counts_are_refused(function, k, equal_size, value):
 
 
 def test_numpy_integers_count_parts():
-    assert partition([4, 3, 2, 1], np.int32(2), True) == [[0, 3], [1, 2]]
+    assert partition([4, 3, 2, 1], np.int32(2), True) == [[1, 2], [0, 3]]
 
 
 def test_float_sums_that_leave_the_range_never_hang_or_lose_an_item():
