@@ -1,1 +1,30 @@
 """The compiled core; private."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from flopbalance.arrays import Ints, Weights
+
+DEBUG_BUILD: Final[bool]
+
+def partition(
+    weights: Weights, parts: int, equal_size: bool, ascending: bool, name: str
+) -> tuple[Ints, Ints]: ...
+def first_fit(lengths: Ints, max_tokens: int, name: str) -> tuple[Ints, Ints]: ...
+def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, Ints]: ...
+def plan(
+    lengths: Ints,
+    costs: Weights | None,
+    packing: str,
+    packing_size: int,
+    dp_size: int,
+    micro_batch_multiple: int,
+    balance_ranks: bool,
+    rollout_ids: Ints | None,
+    global_batch_size: int | None,
+    name: str,
+) -> list[Ints]: ...
+def group_lists(items: Ints, offsets: Ints) -> list[list[int]]: ...
+def rank_lists(samples: Ints, offsets: Ints, dp_size: int) -> tuple[list[list[int]], list[list[list[int]]]]: ...

@@ -1,0 +1,102 @@
+"""What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
+
+Values of arrays are checked by the core, which knows the sums as well.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Weights: TypeAlias = "npt.NDArray[np.int64 | np.uint64 | np.float64] | list[int]"
+
+_EXACT_FLOAT = 2**53
+"""Beyond this, a float no longer holds every whole number."""
+
+
+def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
+    """Return a whole number of at least `minimum`."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        count = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
+    if not minimum <= count < 2**63:
+        raise ValueError(f"{name} must be >= {minimum} and < 2^63, got {count}")
+    return count
+
+
+def as_integers(values: npt.ArrayLike, name: str) -> Ints:
+    """Return whole numbers as a contiguous int64 array of one dimension."""
+    array = _as_numbers(values, name)
+    if array.dtype == np.int64:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind in "iu":
+        if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
+            _refuse(array >= 2**63, array, name, "below 2^63")
+    elif array.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(array) < _EXACT_FLOAT) & (array == np.floor(array))
+        if not whole.all():
+            _refuse(~whole, array, name, "a whole number")
+    else:
+        _integers_of_objects(array, name, limit=63)
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_weights(values: npt.ArrayLike, name: str) -> Weights:
+    """Return numbers in a type that holds them exactly: int64, uint64, float64, or Python integers beyond."""
+    array = _as_numbers(values, name)
+    kind = array.dtype.kind
+    if kind == "f":
+        if not isinstance(values, np.ndarray) and array.size and np.nanmax(array) >= _EXACT_FLOAT:
+            # A list of large integers, or of integers and floats, may have been rounded to floats on the way.
+            array = np.array(values, dtype=object)
+            if all(isinstance(value, float) for value in array):
+                return np.ascontiguousarray(array, dtype=np.float64)
+            return _integers_of_objects(array, name, limit=128)
+        if array.dtype.itemsize > 8:
+            raise ValueError(f"{name} must hold floats of at most 64 bits, got {array.dtype}")
+        return np.ascontiguousarray(array, dtype=np.float64)
+    if kind == "O":
+        return _integers_of_objects(array, name, limit=128)
+    return np.ascontiguousarray(array, dtype=np.uint64 if array.dtype == np.uint64 else np.int64)
+
+
+def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}: {error}") from None
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
+    if array.dtype.kind not in "iufO":
+        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+    return array
+
+
+def _integers_of_objects(array: npt.NDArray[np.object_], name: str, limit: int) -> list[int]:
+    numbers: list[int] = []
+    for i, value in enumerate(array):
+        try:
+            if isinstance(value, (bool, np.bool_)):
+                raise TypeError
+            number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+        except TypeError:
+            raise ValueError(f"{name}[{i}] must be a whole number, got {value!r}") from None
+        if number < 0:
+            raise ValueError(f"{name}[{i}] must be >= 0, got {number}")
+        if number >= 1 << limit:
+            raise ValueError(f"{name}[{i}] must be below 2^{limit}, got {number}")
+        numbers.append(number)
+    return numbers
+
+
+def _refuse(at_fault: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str) -> None:
+    i = int(np.argmax(at_fault))
+    raise ValueError(f"{name}[{i}] must be {rule}, got {array[i]}")
