@@ -1,29 +1,110 @@
-"""Type and shape checks of array arguments; their values are checked in the core."""
+"""What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
+
+The values of weights are checked by the core, which reads them anyway.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Weights: TypeAlias = "npt.NDArray[np.int64 | np.uint64 | np.float64] | list[int]"
+
+_EXACT_FLOAT = 2**53
+"""Beyond this, a float no longer holds every whole number."""
 
 
-def as_int64(values: Any, name: str) -> NDArray[np.int64]:
-    """Integers of any type, in a list, an array or a tensor, as a contiguous one-dimensional int64 array.
+def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
+    """Return a whole number of at least `minimum`."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        count = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
+    if not minimum <= count < 2**63:
+        raise ValueError(f"{name} must be >= {minimum} and < 2^63, got {count}")
+    return count
 
-    Examples
-    --------
-    >>> as_int64(np.array([3, 5], dtype=np.int32), "lengths")
-    array([3, 5])
-    """
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.dtype.kind not in "iu":
-        bad = next((i for i, value in enumerate(values) if not isinstance(value, int)), 0)
-        raise ValueError(f"{name} must be 64-bit integers, got {values[bad]!r} at {name}[{bad}]")
-    if array.dtype.kind == "u" and (largest := array.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"{name}[{array.argmax()}] must be below 2**63, got {largest}")
+
+def as_integers(values: npt.ArrayLike, name: str) -> Ints:
+    """Return whole numbers as a contiguous int64 array of one dimension."""
+    array = _as_numbers(values, name)
+    if array.dtype == np.int64:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind in "iu":
+        if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
+            _refuse(array >= 2**63, array, name, "below 2^63")
+    elif array.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(array) < _EXACT_FLOAT) & (array == np.floor(array))
+        if not whole.all():
+            _refuse(~whole, array, name, "a whole number")
+    else:
+        _integers_of_objects(array, name, limit=63)
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
+    """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
+    lengths = as_integers(values, name)
+    if lengths.size and lengths.min() < 0:
+        _refuse(lengths < 0, lengths, name, ">= 0")
+    return lengths
+
+
+def as_weights(values: npt.ArrayLike, name: str) -> Weights:
+    """Return numbers in a type that holds them exactly: int64, uint64, float64, or Python integers beyond."""
+    array = _as_numbers(values, name)
+    kind = array.dtype.kind
+    if kind == "f":
+        if not isinstance(values, np.ndarray) and array.size and np.nanmax(array) >= _EXACT_FLOAT:
+            # A list of large integers, or of integers and floats, may have been rounded to floats on the way.
+            array = np.array(values, dtype=object)
+            if all(isinstance(value, float) for value in array):
+                return np.ascontiguousarray(array, dtype=np.float64)
+            return _integers_of_objects(array, name, limit=128)
+        if array.dtype.itemsize > 8:
+            raise ValueError(f"{name} must hold floats of at most 64 bits, got {array.dtype}")
+        return np.ascontiguousarray(array, dtype=np.float64)
+    if kind == "O":
+        return _integers_of_objects(array, name, limit=128)
+    return np.ascontiguousarray(array, dtype=np.uint64 if array.dtype == np.uint64 else np.int64)
+
+
+def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}: {error}") from None
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
+    if array.dtype.kind not in "iufO":
+        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+    return array
+
+
+def _integers_of_objects(array: npt.NDArray[np.object_], name: str, limit: int) -> list[int]:
+    numbers: list[int] = []
+    for i, value in enumerate(array):
+        try:
+            if isinstance(value, (bool, np.bool_)):
+                raise TypeError
+            number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+        except TypeError:
+            raise ValueError(f"{name}[{i}] must be a whole number, got {value!r}") from None
+        if number < 0:
+            raise ValueError(f"{name}[{i}] must be >= 0, got {number}")
+        if number >= 1 << limit:
+            raise ValueError(f"{name}[{i}] must be below 2^{limit}, got {number}")
+        numbers.append(number)
+    return numbers
+
+
+def _refuse(at_fault: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str) -> NoReturn:
+    i = int(np.argmax(at_fault))
+    raise ValueError(f"{name}[{i}] must be {rule}, got {array[i]}")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flopbalance import _core
-from flopbalance.arrays import as_int64
+from flopbalance.arrays import as_integers
 from flopbalance.decoder import LM_HEAD, Component, Decoder
 from flopbalance.fields import whole_number
 from flopbalance.hugging_face import read_hugging_face
@@ -205,7 +205,7 @@ class CostModel:
             A sequence costs 2^63 FLOPs and more; the message gives its index and length.
         """
         return _core.curve_flops(
-            as_int64(lengths, "lengths"), self.per_token + self.lm_head, self.per_pair, list(self.windows)
+            as_integers(lengths, "lengths"), self.per_token + self.lm_head, self.per_pair, list(self.windows)
         )
 
     def total_flops(self, lengths: ArrayLike) -> int:
@@ -224,10 +224,10 @@ class CostModel:
         Examples
         --------
         >>> CostModel.from_name("deepseek-v3").total_flops([1_000_000] * 100_000)
-        257171259498680320000000
+        257181169254400000000000
         """
         windows = [window for window, _ in self.windows]
-        tokens, pairs, in_windows = _core.length_moments(as_int64(lengths, "lengths"), windows)
+        tokens, pairs, in_windows = _core.length_moments(as_integers(lengths, "lengths"), windows)
         windowed = sum(cost * seen for (_, cost), seen in zip(self.windows, in_windows, strict=True))
         return (self.per_token + self.lm_head) * tokens + self.per_pair * pairs + windowed
 
@@ -268,7 +268,7 @@ class CostModel:
         --------
         >>> model = CostModel.from_name("qwen3-8b")
         >>> model.weights([1000]) / model.flops([1000])
-        array([3.00956529])
+        array([3.00956514])
         """
         if phase not in ("train", "forward"):
             raise ValueError(f"phase must be 'train' or 'forward', got {phase!r}")
@@ -278,7 +278,7 @@ class CostModel:
         if flash_attention and phase == "train":
             pairs += _FLASH_EXTRA
         halves = _core.curve_flops_rounded(
-            as_int64(lengths, "lengths"),
+            as_integers(lengths, "lengths"),
             layers * self.per_token + head * self.lm_head,
             0,
             pairs * self.per_pair,
@@ -303,7 +303,13 @@ class CostModel:
 
         Examples
         --------
-        >>> print(CostModel.from_name("qwen3-8b").describe())
+        >>> print(CostModel(per_token=1000, lm_head=200, per_pair=4, windows=((128, 8),)).describe())
+        component  FLOPs per token  FLOPs per pair  pairs within
+        layers               1,000
+        LM head                200
+        attention                                4           all
+        attention                                8      128 keys
+        attention over pairs costs as much as the rest from 229 tokens on
         """
         parts = self.components or _bare_components(self)
         rows: list[tuple[str, ...]] = [("component", "FLOPs per token", "FLOPs per pair", "pairs within")]

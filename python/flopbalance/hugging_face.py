@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,10 +44,8 @@ def read_hugging_face(config: Any) -> Decoder:
     fields = Fields({**family.defaults, **(family.nested_defaults if nested else {}), **values, **own_names}, "config")
     num_layers, hidden = fields.size("num_hidden_layers"), fields.size("hidden_size")
     window = _window(fields)
-    if family.latent:
-        kinds, full = ["full_attention"] * num_layers, _latent_attention(fields, family, num_layers)
-    else:
-        kinds, full = _kinds(fields, family, num_layers, window), [_attention(fields, family, hidden)] * num_layers
+    kinds = _kinds(fields, family, num_layers, window)
+    full = (_latent_attention if family.latent else _attention)(fields, family, num_layers)
     layers = tuple(map(Layer, mixers(fields, kinds, full, window), _mlps(fields, family, num_layers)))
     towers = [tower for tower in ("vision", "audio") if whole.get(f"{tower}_config")]
     notes = tuple(f"the {tower} tower is not counted" for tower in towers)
@@ -236,13 +234,14 @@ def _plain_family(values: Mapping[str, Any]) -> _Family:
 
 
 def _window(fields: Fields) -> int | None:
-    on = fields.get("sliding_window") is not None and fields.flag("use_sliding_window", default=True)
-    return fields.size("sliding_window") if on else None
+    """Keys of the layers that slide; None when none does."""
+    wanted = fields.get("sliding_window") is not None or "sliding_attention" in (fields.get("layer_types") or ())
+    return fields.size("sliding_window") if wanted and fields.flag("use_sliding_window", default=True) else None
 
 
 def _kinds(fields: Fields, family: _Family, num_layers: int, window: int | None) -> list[str]:
     """Kind of each layer: named, or by the rule of the family."""
-    if fields.get("layer_types") is not None:
+    if fields.get("layer_types") is not None and not family.sparse:
         return layer_kinds(fields, num_layers)
     kind, rule = ("linear_attention", family.linear) if family.linear else ("sliding_attention", family.sliding)
     if rule is None or (rule is family.sliding and window is None):
@@ -250,17 +249,18 @@ def _kinds(fields: Fields, family: _Family, num_layers: int, window: int | None)
     return [kind if rule(fields, layer) else "full_attention" for layer in range(num_layers)]
 
 
-def _attention(fields: Fields, family: _Family, hidden: int) -> Attention:
+def _attention(fields: Fields, family: _Family, num_layers: int) -> Sequence[Attention | LatentAttention]:
     heads = fields.size("num_attention_heads")
-    return Attention(
+    attention = Attention(
         heads=heads,
         groups=groups(fields, "num_key_value_heads", heads),
-        head_dim=head_dim(fields, "head_dim", hidden, heads),
+        head_dim=head_dim(fields, "head_dim", fields.size("hidden_size"), heads),
         output_gate=fields.flag("attn_output_gate", default=family.output_gate),
     )
+    return [attention] * num_layers
 
 
-def _latent_attention(fields: Fields, family: _Family, num_layers: int) -> list[LatentAttention]:
+def _latent_attention(fields: Fields, family: _Family, num_layers: int) -> Sequence[Attention | LatentAttention]:
     attention = LatentAttention(
         heads=fields.size("num_attention_heads"),
         query_rank=fields.size_or_none("q_lora_rank"),

@@ -13,7 +13,12 @@ from flopbalance.layer_pattern import moe_layers, special_layers
 # What makes a gated MLP; a trainer that knows none of these names has no other.
 _GATED = ("swiglu", "quick_geglu", "gated_linear_unit")
 # Layers of kinds whose cost the closed form does not know.
-_OTHER_LAYERS = ("hybrid_override_pattern", "hybrid_layer_pattern", "heterogeneous_layers_config_path")
+_OTHER_LAYERS = (
+    "hybrid_override_pattern",
+    "hybrid_layer_pattern",
+    "heterogeneous_layers_config_path",
+    "moe_latent_size",
+)
 
 
 def read_megatron(args: Any) -> Decoder:
@@ -34,9 +39,10 @@ def read_megatron(args: Any) -> Decoder:
         if fields.get(field):
             raise ValueError(f"{fields.name(field)} = {fields.get(field)!r} has layers of unknown cost")
     num_layers, hidden = fields.size("num_layers"), fields.size("hidden_size")
+    variant = _has_variant(fields)
     latent = fields.flag("multi_latent_attention")
-    full = _latent_attention(fields, num_layers) if latent else [_attention(fields, hidden)] * num_layers
-    kinds = _kinds(fields, num_layers)
+    full = _latent_attention(fields, variant, num_layers) if latent else [_attention(fields, hidden)] * num_layers
+    kinds = _kinds(fields, variant, num_layers)
     window = _window(fields) if "sliding_attention" in kinds else None
     layers = tuple(map(Layer, mixers(fields, kinds, full, window), _mlps(fields, num_layers)))
     return Decoder(hidden, fields.size("vocab_size", "padded_vocab_size"), layers)
@@ -54,7 +60,7 @@ def _attention(fields: Fields, hidden: int) -> Attention:
     )
 
 
-def _latent_attention(fields: Fields, num_layers: int) -> list[LatentAttention]:
+def _latent_attention(fields: Fields, variant: bool, num_layers: int) -> list[LatentAttention]:
     attention = LatentAttention(
         heads=fields.size("num_attention_heads"),
         query_rank=fields.size_or_none("q_lora_rank"),
@@ -64,7 +70,7 @@ def _latent_attention(fields: Fields, num_layers: int) -> list[LatentAttention]:
         value_dim=fields.size("v_head_dim"),
     )
     chosen = ("dsa_index_topk", "dsa_indexer_topk")
-    if all(fields.get(field) is None for field in chosen) or not _has_variant(fields):
+    if all(fields.get(field) is None for field in chosen) or not variant:
         return [attention] * num_layers
     indexer = Indexer(
         heads=fields.size("dsa_index_n_heads", "dsa_indexer_n_heads"),
@@ -73,12 +79,12 @@ def _latent_attention(fields: Fields, num_layers: int) -> list[LatentAttention]:
     return sparse_attention(fields, replace(attention, window=fields.size(*chosen)), indexer, "dsa_index_", num_layers)
 
 
-def _kinds(fields: Fields, num_layers: int) -> list[str]:
+def _kinds(fields: Fields, variant: bool, num_layers: int) -> list[str]:
     """Kind of each layer: named, or by the trainer's interval between layers of full attention."""
     if fields.get("layer_types") is not None:
         return layer_kinds(fields, num_layers)
     kind, special = "full_attention", [False] * num_layers
-    if fields.get("linear_attention_freq") is not None and _has_variant(fields):
+    if fields.get("linear_attention_freq") is not None and variant:
         field = "linear_attention_freq"
         kind, special = "linear_attention", special_layers(fields.get(field), fields.name(field), num_layers)
     elif fields.get("window_size") is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flopbalance import _core
-from flopbalance.arrays import as_int64
+from flopbalance.arrays import as_integers
 from flopbalance.fields import Fields
 from flopbalance.layer_pattern import moe_layers
 
@@ -92,7 +92,7 @@ class PublishedFlops:
         ValueError
             A length is negative or no integer.
         """
-        return _core.curve_flops_rounded(as_int64(lengths, "lengths"), self.per_token, self.per_square, 0, [])
+        return _core.curve_flops_rounded(as_integers(lengths, "lengths"), self.per_token, self.per_square, 0, [])
 
 
 def calculate_fwd_flops(seqlens: Sequence[int] | NDArray[np.integer], args: Any) -> float:

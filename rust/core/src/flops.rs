@@ -27,26 +27,15 @@ impl CostCurve {
     /// A curve from its coefficients; `windows` holds `(window, cost per pair)`.
     #[must_use]
     pub fn new(per_token: u64, per_square: u64, per_pair: u64, windows: Vec<(u64, u64)>) -> Self {
-        let pairs = windows
-            .iter()
-            .map(|&(_, cost)| u128::from(cost))
-            .sum::<u128>()
-            + u128::from(per_pair);
-        Self {
-            linear: 2 * u128::from(per_token) + pairs,
-            quadratic: 2 * u128::from(per_square) + pairs,
-            windows,
-        }
+        let pairs = windows.iter().map(|&(_, cost)| u128::from(cost)).sum::<u128>() + u128::from(per_pair);
+        Self { linear: 2 * u128::from(per_token) + pairs, quadratic: 2 * u128::from(per_square) + pairs, windows }
     }
 
     /// Exact cost of one sequence, or `None` beyond 128 bits.
     #[must_use]
     pub fn flops(&self, length: u64) -> Option<u128> {
         let length = u128::from(length);
-        let full = self
-            .linear
-            .checked_add(self.quadratic.checked_mul(length)?)?
-            .checked_mul(length)?;
+        let full = self.linear.checked_add(self.quadratic.checked_mul(length)?)?.checked_mul(length)?;
         // Each term below is part of `full`, so none of them overflows.
         let unseen = self.windows.iter().map(|&(window, cost)| {
             let past = length.saturating_sub(u128::from(window));
@@ -90,10 +79,8 @@ impl CostCurve {
         windows.sort_unstable();
         for (window, cost) in windows {
             // Past the window: less cost x (x + 1), x = L - window.
-            piece[0] = piece[0]
-                .wrapping_sub(cost.wrapping_mul(window.wrapping_mul(window.wrapping_sub(1))));
-            piece[1] =
-                piece[1].wrapping_sub(cost.wrapping_mul(1u64.wrapping_sub(window.wrapping_mul(2))));
+            piece[0] = piece[0].wrapping_sub(cost.wrapping_mul(window.wrapping_mul(window.wrapping_sub(1))));
+            piece[1] = piece[1].wrapping_sub(cost.wrapping_mul(1u64.wrapping_sub(window.wrapping_mul(2))));
             piece[2] = piece[2].wrapping_sub(cost);
             pieces.push(piece);
             ends.push(window);
@@ -101,9 +88,7 @@ impl CostCurve {
         Some(match ends[..] {
             [] => polynomials(lengths, &pieces, |_| 0),
             [end] => polynomials(lengths, &pieces, |length| usize::from(length > end)),
-            _ => polynomials(lengths, &pieces, |length| {
-                ends.iter().map(|&end| usize::from(length > end)).sum()
-            }),
+            _ => polynomials(lengths, &pieces, |length| ends.iter().map(|&end| usize::from(length > end)).sum()),
         })
     }
 
@@ -112,9 +97,7 @@ impl CostCurve {
         let one = |(index, &length)| {
             let cost = self.flops(non_negative(index, length)?);
             cost.and_then(&convert).ok_or_else(|| {
-                Error::Overflow(format!(
-                    "lengths[{index}] = {length} costs more FLOPs than the result can hold"
-                ))
+                Error::Overflow(format!("lengths[{index}] = {length} costs more FLOPs than the result can hold"))
             })
         };
         lengths.iter().enumerate().map(one).collect()
@@ -125,17 +108,10 @@ impl CostCurve {
 fn polynomials(lengths: &[i64], pieces: &[[u64; 3]], piece_of: impl Fn(u64) -> usize) -> Vec<i64> {
     let one = |length: u64| {
         let [constant, linear, quadratic] = pieces[piece_of(length)];
-        let doubled = quadratic
-            .wrapping_mul(length)
-            .wrapping_add(linear)
-            .wrapping_mul(length)
-            .wrapping_add(constant);
+        let doubled = quadratic.wrapping_mul(length).wrapping_add(linear).wrapping_mul(length).wrapping_add(constant);
         (doubled / 2).cast_signed()
     };
-    lengths
-        .iter()
-        .map(|&length| one(length.cast_unsigned()))
-        .collect()
+    lengths.iter().map(|&length| one(length.cast_unsigned())).collect()
 }
 
 /// Tokens and causal pairs summed over the sequences: what multiplies each coefficient of a curve.
@@ -153,20 +129,13 @@ pub struct Moments {
 ///
 /// Computes in **O(n)** time per window.
 pub fn moments(lengths: &[i64], windows: &[u64]) -> Result<Moments> {
-    let lengths = lengths
-        .iter()
-        .enumerate()
-        .map(|(index, &length)| non_negative(index, length));
+    let lengths = lengths.iter().enumerate().map(|(index, &length)| non_negative(index, length));
     let lengths = lengths.collect::<Result<Vec<_>>>()?;
     let sum = |term: &dyn Fn(u128) -> u128| {
         lengths
             .iter()
-            .try_fold(0u128, |sum, &length| {
-                sum.checked_add(term(u128::from(length)))
-            })
-            .ok_or_else(|| {
-                Error::Overflow("lengths hold more pairs of tokens than 128 bits count".into())
-            })
+            .try_fold(0u128, |sum, &length| sum.checked_add(term(u128::from(length))))
+            .ok_or_else(|| Error::Overflow("lengths hold more pairs of tokens than 128 bits count".into()))
     };
     let pairs = |length: u128| length * (length + 1) / 2;
     Ok(Moments {
@@ -174,16 +143,13 @@ pub fn moments(lengths: &[i64], windows: &[u64]) -> Result<Moments> {
         pairs: sum(&pairs)?,
         window_pairs: windows
             .iter()
-            .map(|&window| {
-                sum(&|length| pairs(length) - pairs(length.saturating_sub(u128::from(window))))
-            })
+            .map(|&window| sum(&|length| pairs(length) - pairs(length.saturating_sub(u128::from(window)))))
             .collect::<Result<_>>()?,
     })
 }
 
 fn non_negative(index: usize, length: i64) -> Result<u64> {
-    u64::try_from(length)
-        .map_err(|_| Error::Value(format!("lengths[{index}] must be >= 0, got {length}")))
+    u64::try_from(length).map_err(|_| Error::Value(format!("lengths[{index}] must be >= 0, got {length}")))
 }
 
 #[cfg(test)]
@@ -195,10 +161,7 @@ mod tests {
     fn counted(per_token: u64, per_pair: u64, windows: &[(u64, u64)], length: u64) -> u128 {
         (1..=length)
             .map(|i| {
-                let windowed = windows
-                    .iter()
-                    .map(|&(window, cost)| cost * i.min(window))
-                    .sum::<u64>();
+                let windowed = windows.iter().map(|&(window, cost)| cost * i.min(window)).sum::<u64>();
                 u128::from(per_token + per_pair * i + windowed)
             })
             .sum()
@@ -259,9 +222,7 @@ mod tests {
         let curve = CostCurve::new(1 << 63, 0, 0, Vec::new());
         assert_eq!(
             curve.flops_each(&[0, 1]),
-            Err(Error::Overflow(
-                "lengths[1] = 1 costs more FLOPs than the result can hold".into()
-            ))
+            Err(Error::Overflow("lengths[1] = 1 costs more FLOPs than the result can hold".into()))
         );
         assert_eq!(curve.flops_rounded(&[1]), Ok(vec![2f64.powi(63)]));
     }
@@ -270,14 +231,8 @@ mod tests {
     fn extreme_lengths_are_refused_not_wrapped() {
         let curve = CostCurve::new(u64::MAX, u64::MAX, u64::MAX, vec![(1, u64::MAX); 4]);
         assert_eq!(curve.flops(u64::MAX), None);
-        assert!(matches!(
-            curve.flops_rounded(&[i64::MAX]),
-            Err(Error::Overflow(_))
-        ));
-        assert_eq!(
-            moments(&[i64::MAX; 2], &[1]).unwrap().pairs,
-            (1 << 63) * (u128::MAX >> 65)
-        );
+        assert!(matches!(curve.flops_rounded(&[i64::MAX]), Err(Error::Overflow(_))));
+        assert_eq!(moments(&[i64::MAX; 2], &[1]).unwrap().pairs, (1 << 63) * (u128::MAX >> 65));
     }
 
     #[test]
@@ -291,9 +246,6 @@ mod tests {
 
     #[test]
     fn squares_are_those_of_the_length() {
-        assert_eq!(
-            CostCurve::new(3, 5, 0, Vec::new()).flops_rounded(&[0, 1, 10]),
-            Ok(vec![0.0, 8.0, 530.0])
-        );
+        assert_eq!(CostCurve::new(3, 5, 0, Vec::new()).flops_rounded(&[0, 1, 10]), Ok(vec![0.0, 8.0, 530.0]));
     }
 }

@@ -1,21 +1,25 @@
 //! The only file that knows Python: borrow, detach, convert, map the error.
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "PyO3 hands arguments over by value"
-)]
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 use pyo3::prelude::*;
 
-/// Rust core of flopbalance.
+/// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule]
 mod _core {
-    use flopbalance_core::{self as core, CostCurve};
+    use flopbalance_core::{self as core, CostCurve, Error, Groups, Lengths, Packing, Request, Schedule, Weights};
     use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
     use pyo3::exceptions::{PyOverflowError, PyValueError};
     use pyo3::prelude::*;
+    use pyo3::types::{PyInt, PyList};
+    use std::num::NonZeroUsize;
 
-    /// The one place where a refusal becomes a Python exception.
-    fn raise(py: Python<'_>, error: &flopbalance_core::Error) -> PyErr {
-        use flopbalance_core::Error;
+    type Array<'py> = Bound<'py, PyArray1<i64>>;
+
+    /// Whether this is a build to measure with.
+    #[pymodule_export]
+    const DEBUG_BUILD: bool = cfg!(debug_assertions);
+
+    /// The one place where a refusal becomes an exception.
+    fn raise(py: Python<'_>, error: &Error) -> PyErr {
         let text = error.to_string();
         match error {
             Error::Value(_) => PyValueError::new_err(text),
@@ -26,6 +30,173 @@ mod _core {
                 .map_or_else(|error| error, PyErr::from_value),
         }
     }
+
+    /// What `arrays.as_weights` makes of an argument.
+    #[derive(FromPyObject)]
+    enum Numbers<'py> {
+        I64(PyReadonlyArray1<'py, i64>),
+        U64(PyReadonlyArray1<'py, u64>),
+        F64(PyReadonlyArray1<'py, f64>),
+        Big(Vec<u128>),
+    }
+
+    impl Numbers<'_> {
+        fn read(self, py: Python<'_>, name: &str) -> PyResult<Weights> {
+            match self {
+                Self::I64(values) => Weights::from_i64(name, values.as_slice()?),
+                Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?.to_vec())),
+                Self::F64(values) => Weights::from_f64(name, values.as_slice()?),
+                Self::Big(values) => Weights::from_u128(name, values),
+            }
+            .map_err(|error| raise(py, &error))
+        }
+    }
+
+    fn arrays(py: Python<'_>, groups: Groups) -> (Array<'_>, Array<'_>) {
+        let (items, offsets) = py.detach(|| groups.flat());
+        (items.into_pyarray(py), offsets.into_pyarray(py))
+    }
+
+    /// Karmarkar–Karp; items in joined order, or ascending in every part.
+    #[pyfunction]
+    fn partition<'py>(
+        py: Python<'py>,
+        weights: Numbers<'py>,
+        parts: NonZeroUsize,
+        equal_size: bool,
+        ascending: bool,
+        name: &str,
+    ) -> PyResult<(Array<'py>, Array<'py>)> {
+        let weights = weights.read(py, name)?;
+        let groups = py
+            .detach(|| {
+                let groups = core::karmarkar_karp(&weights, parts, equal_size)?;
+                Ok(if ascending { groups.ascending() } else { groups })
+            })
+            .map_err(|error| raise(py, &error))?;
+        Ok(arrays(py, groups))
+    }
+
+    /// First fit on tokens.
+    #[pyfunction]
+    fn first_fit<'py>(
+        py: Python<'py>,
+        lengths: PyReadonlyArray1<'py, i64>,
+        max_tokens: i64,
+    ) -> PyResult<(Array<'py>, Array<'py>)> {
+        let lengths = lengths.as_slice()?;
+        let bins = py
+            .detach(|| Ok(core::first_fit(&Lengths::new(lengths)?, max_tokens)))
+            .map_err(|error| raise(py, &error))?;
+        Ok(arrays(py, bins))
+    }
+
+    /// Splits bins, given by their samples and sizes, until there are `target`.
+    #[pyfunction]
+    fn split<'py>(
+        py: Python<'py>,
+        items: PyReadonlyArray1<'py, i64>,
+        sizes: PyReadonlyArray1<'py, i64>,
+        target: usize,
+        lengths: PyReadonlyArray1<'py, i64>,
+    ) -> PyResult<(Array<'py>, Array<'py>)> {
+        let (items, sizes, lengths) = (items.as_slice()?, sizes.as_slice()?, lengths.as_slice()?);
+        let bins = py
+            .detach(|| {
+                let lengths = Lengths::new(lengths)?;
+                let mut bins = Groups::from_sizes("bins", items, sizes, lengths.len())?;
+                core::split(&mut bins, target, &lengths);
+                Ok(bins)
+            })
+            .map_err(|error| raise(py, &error))?;
+        Ok(arrays(py, bins))
+    }
+
+    /// Plans every step; the arrays of a `Schedule`. `packing_size` is the cap or the micro-batch size.
+    #[pyfunction]
+    #[expect(clippy::too_many_arguments, reason = "one for each keyword of plan")]
+    fn plan<'py>(
+        py: Python<'py>,
+        lengths: PyReadonlyArray1<'py, i64>,
+        costs: Option<Numbers<'py>>,
+        packing: &str,
+        packing_size: NonZeroUsize,
+        dp_size: NonZeroUsize,
+        micro_batch_multiple: NonZeroUsize,
+        balance_ranks: bool,
+        rollout_ids: Option<PyReadonlyArray1<'py, i64>>,
+        global_batch_size: Option<NonZeroUsize>,
+    ) -> PyResult<[Array<'py>; 6]> {
+        let lengths = lengths.as_slice()?;
+        let costs = costs.map(|costs| costs.read(py, "costs")).transpose()?;
+        let rollout_ids = rollout_ids.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
+        let max_tokens = i64::try_from(packing_size.get()).unwrap_or(i64::MAX);
+        let packing = match packing {
+            "first-fit" => Packing::FirstFit { max_tokens },
+            "flops" => Packing::Flops { max_tokens },
+            "fixed" => Packing::Fixed { micro_batch_size: packing_size },
+            other => return Err(PyValueError::new_err(format!("packing must be a known mode, got {other:?}"))),
+        };
+        let request = Request { dp_size, micro_batch_multiple, packing, balance_ranks, rollout_ids, global_batch_size };
+        let Schedule {
+            samples,
+            micro_batch_offsets,
+            micro_batch_tokens,
+            micro_batches_per_step,
+            rollouts_per_step,
+            dropped,
+        } = py
+            .detach(|| {
+                let tokens = Lengths::new(lengths)?;
+                let costs = costs.map_or_else(|| Weights::from_i64("lengths", lengths), Ok)?;
+                core::plan(tokens, &costs, &request)
+            })
+            .map_err(|error| raise(py, &error))?;
+        Ok([samples, micro_batch_offsets, micro_batch_tokens, micro_batches_per_step, rollouts_per_step, dropped]
+            .map(|array| array.into_pyarray(py)))
+    }
+
+    /// `items[offsets[g]..offsets[g + 1]]` for every group g, as lists.
+    #[pyfunction]
+    fn group_lists<'py>(
+        py: Python<'py>,
+        items: PyReadonlyArray1<'py, i64>,
+        offsets: PyReadonlyArray1<'py, i64>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (items, offsets) = (items.as_slice()?, offsets.as_slice()?);
+        let groups = offsets.windows(2).map(|ends| PyList::new(py, &items[ends[0] as usize..ends[1] as usize]));
+        let groups = groups.collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, groups)
+    }
+
+    /// The published nested lists: every rank's samples, and its micro-batches as positions in them.
+    #[pyfunction]
+    fn rank_lists<'py>(
+        py: Python<'py>,
+        samples: PyReadonlyArray1<'py, i64>,
+        offsets: PyReadonlyArray1<'py, i64>,
+        dp_size: NonZeroUsize,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let (samples, offsets) = (samples.as_slice()?, offsets.as_slice()?);
+        let count = (offsets.len() - 1) / dp_size;
+        let rank_ends = offsets.iter().step_by(count).copied().collect::<Vec<_>>();
+        let largest = rank_ends.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
+        // A position stands in every rank's lists: one integer object serves them all.
+        let positions: Vec<Bound<'py, PyInt>> =
+            (0..largest).map(|position| position.into_pyobject(py)).collect::<Result<_, _>>()?;
+        let mut partitions = Vec::with_capacity(dp_size.get());
+        let mut micro_batches = Vec::with_capacity(dp_size.get());
+        for (rank, ends) in rank_ends.windows(2).enumerate() {
+            partitions.push(PyList::new(py, &samples[ends[0] as usize..ends[1] as usize])?);
+            let of_rank = offsets[rank * count..=(rank + 1) * count]
+                .windows(2)
+                .map(|batch| PyList::new(py, &positions[(batch[0] - ends[0]) as usize..(batch[1] - ends[0]) as usize]))
+                .collect::<PyResult<Vec<_>>>()?;
+            micro_batches.push(PyList::new(py, of_rank)?);
+        }
+        Ok((PyList::new(py, partitions)?, PyList::new(py, micro_batches)?))
+    }
+
     /// Exact FLOPs of each sequence; `windows` holds (window, FLOPs per pair).
     #[pyfunction]
     fn curve_flops<'py>(
@@ -34,13 +205,10 @@ mod _core {
         per_token: u64,
         per_pair: u64,
         windows: Vec<(u64, u64)>,
-    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    ) -> PyResult<Array<'py>> {
         let lengths = lengths.as_slice()?;
-        let flops =
-            py.detach(|| CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths));
-        flops
-            .map(|flops| flops.into_pyarray(py))
-            .map_err(|error| raise(py, &error))
+        let flops = py.detach(|| CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths));
+        flops.map(|flops| flops.into_pyarray(py)).map_err(|error| raise(py, &error))
     }
 
     /// Tokens, causal pairs and the pairs within each window, summed over the sequences.
@@ -51,9 +219,7 @@ mod _core {
         windows: Vec<u64>,
     ) -> PyResult<(u128, u128, Vec<u128>)> {
         let lengths = lengths.as_slice()?;
-        let moments = py
-            .detach(|| core::moments(lengths, &windows))
-            .map_err(|error| raise(py, &error))?;
+        let moments = py.detach(|| core::moments(lengths, &windows)).map_err(|error| raise(py, &error))?;
         Ok((moments.tokens, moments.pairs, moments.window_pairs))
     }
 

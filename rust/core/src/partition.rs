@@ -1,0 +1,456 @@
+//! Karmarkar–Karp: the largest differencing method, k ways.
+//!
+//! The naive version is four lines. Every item is a state of k sets; take the two states of the largest
+//! spread; join the heaviest set of one with the lightest of the other, and so on down; put the result back
+//! until one state is left. Here the same answer comes from three observations about the unequal mode:
+//!
+//! - Single items never enter the heap. They are consumed from the end of the sorted order.
+//! - A state with an empty set has a spread no other state exceeds, so it leads until it is full: at any time
+//!   at most one state is *partial*, and it is built outside the heap. All states in the heap are *full*.
+//! - Only the sets that a merge joins need to move. The sets of a full state are a descending run with a
+//!   min-heap behind it, so a merge with m sets costs O(m log k) instead of O(k).
+//!
+//! The equal-size mode starts with full states and knows only the merge of two of them.
+//!
+//! Source: N. Karmarkar and R. M. Karp, *The differencing method of set partitioning*, UCB/CSD 82/113, 1982.
+use crate::groups::Groups;
+use crate::sort::ascending;
+use crate::weights::{Weight, Weights};
+use crate::{Error, Result};
+use std::collections::BinaryHeap;
+use std::num::NonZeroUsize;
+
+/// Partitions weights into `parts` sets of nearly equal sum, heaviest set first.
+///
+/// # Arguments
+/// - `weights`: what is to be balanced.
+/// - `parts`: the number of sets, at most the number of weights.
+/// - `equal_size`: whether every set must hold the same number of items, which `parts` must then divide.
+///
+/// # Returns
+/// The sets in descending order of (sum, item count, first item); items of a set in the order in which they
+/// were joined.
+///
+/// # Complexity
+/// **O(n log n)** time in both modes and **O(n)** space, for integers of any size. Float weights whose sums
+/// round are added item by item, which costs the length of the joined set at every merge.
+pub fn karmarkar_karp(weights: &Weights, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
+    let (n, k) = (weights.len(), parts.get());
+    if n > u32::MAX as usize {
+        return Err(Error::Value(format!("seqlen_list must hold fewer than 2^32 items, got {n}")));
+    }
+    if k > n {
+        return Err(Error::Value(format!("k_partitions must be <= the number of items, {n}, got {k}")));
+    }
+    if equal_size && !n.is_multiple_of(k) {
+        return Err(Error::Value(format!(
+            "k_partitions must divide the number of items, {n}, when sizes are equal, got {k}"
+        )));
+    }
+    Ok(match weights {
+        Weights::U64(weights) => partition(weights, k, equal_size),
+        Weights::U128(weights) => partition(weights, k, equal_size),
+        Weights::F64(weights) => partition(weights, k, equal_size),
+    })
+}
+
+/// As [`karmarkar_karp`], for `1 <= k <= weights.len()` that fits the mode.
+pub(crate) fn partition<W: Weight>(weights: &[W], k: usize, equal_size: bool) -> Groups {
+    let order = ascending(weights);
+    let mut differencing = Differencing::new(weights, k);
+    let last = if k == 1 {
+        differencing.only_set(&order)
+    } else if equal_size {
+        differencing.equal(&order)
+    } else {
+        differencing.unequal(&order)
+    };
+    differencing.groups(&last)
+}
+
+/// Items joined so far; sets compare by (sum, item count, first item).
+#[derive(Clone, Copy, Default)]
+struct Set<W> {
+    sum: W,
+    /// Item count in the high half, first item in the low half: ties in one comparison.
+    tie: u64,
+}
+
+impl<W: Weight> Set<W> {
+    fn first(self) -> u32 {
+        self.tie as u32
+    }
+
+    fn less(self, other: Self) -> bool {
+        W::less((self.sum, self.tie), (other.sum, other.tie))
+    }
+
+    fn descending(a: &Self, b: &Self) -> std::cmp::Ordering {
+        b.sum.order(a.sum).then(b.tie.cmp(&a.tie))
+    }
+}
+
+/// A state without an empty set. Its k sets lie in its slot of the arena: first a run in descending order,
+/// then free places while a merge is under way, last a min-heap that grows towards the run (root at the end).
+#[derive(Clone, Copy)]
+struct Full<W> {
+    spread: W,
+    largest: Set<W>,
+    slot: u32,
+    run: u32,
+    heap: u32,
+}
+
+impl<W: Weight> PartialEq for Full<W> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl<W: Weight> Eq for Full<W> {}
+impl<W: Weight> PartialOrd for Full<W> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<W: Weight> Ord for Full<W> {
+    /// The state that comes first is the greatest.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let by_spread = self.spread.order(other.spread);
+        by_spread.then_with(|| Set::descending(&other.largest, &self.largest))
+    }
+}
+
+/// The sets and item lists of all states.
+struct Differencing<'a, W> {
+    weights: &'a [W],
+    k: usize,
+    /// k sets for every slot.
+    arena: Vec<Set<W>>,
+    free_slots: Vec<u32>,
+    /// The item after an item in its set's list.
+    next: Vec<u32>,
+    /// The last item of the set whose first item this is.
+    last: Vec<u32>,
+    heap: BinaryHeap<Full<W>>,
+    /// Sets taken out of a state during a merge.
+    taken: Vec<Set<W>>,
+}
+
+impl<'a, W: Weight> Differencing<'a, W> {
+    fn new(weights: &'a [W], k: usize) -> Self {
+        let n = weights.len();
+        Self {
+            weights,
+            k,
+            arena: Vec::with_capacity((n / k + 1) * k), // at most n / k full states and the partial one
+            free_slots: Vec::new(),
+            next: vec![0; n],
+            last: (0..n as u32).collect(),
+            heap: BinaryHeap::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    fn single(&self, item: u32) -> Set<W> {
+        Set { sum: self.weights[item as usize], tie: 1 << 32 | u64::from(item) }
+    }
+
+    /// One part: every state has spread zero, so the heaviest takes in the next, down to the lightest.
+    fn only_set(&mut self, order: &[u32]) -> Vec<Set<W>> {
+        let mut items = order.iter().rev().map(|&item| self.single(item)).collect::<Vec<_>>().into_iter();
+        let heaviest = items.next().unwrap_or_default();
+        vec![items.fold(heaviest, |set, item| self.join(set, item))]
+    }
+
+    /// Every run of k items is a full state from the start.
+    fn equal(&mut self, order: &[u32]) -> Vec<Set<W>> {
+        let states = order
+            .chunks_exact(self.k)
+            .map(|run| {
+                let slot = self.new_slot();
+                for (place, &item) in run.iter().rev().enumerate() {
+                    self.arena[slot as usize * self.k + place] = self.single(item);
+                }
+                self.sorted(slot)
+            })
+            .collect::<Vec<_>>();
+        self.heap = BinaryHeap::from(states);
+        while let Some(a) = self.heap.pop() {
+            let Some(b) = self.heap.pop() else {
+                return self.sets(a).to_vec();
+            };
+            let merged = self.merge(a, b);
+            self.heap.push(merged);
+        }
+        Vec::new()
+    }
+
+    fn unequal(&mut self, order: &[u32]) -> Vec<Set<W>> {
+        let mut singles = order.iter().rev().map(|&item| (self.weights[item as usize], item)).peekable();
+        let single = |(sum, item): (W, u32)| Set { sum, tie: 1 << 32 | u64::from(item) };
+        loop {
+            // A: the next single item or the first full state.
+            let single_leads = match (singles.peek(), self.heap.peek()) {
+                (Some(&item), Some(full)) => leads(single(item), full),
+                (item, _) => item.is_some(),
+            };
+            if single_leads {
+                let slot = self.new_slot();
+                let place = slot as usize * self.k;
+                let mut m = 0;
+                // The partial state leads until it is full. It takes in singles...
+                while m < self.k
+                    && let Some(item) =
+                        singles.next_if(|&item| self.heap.peek().is_none_or(|full| leads(single(item), full)))
+                {
+                    self.arena[place + m] = single(item);
+                    m += 1;
+                }
+                let state = if m == self.k {
+                    self.sorted(slot)
+                } else {
+                    // ...or a full state, which makes it full. There is one: k singles made the first.
+                    self.free_slots.push(slot);
+                    let partial = self.arena[place..place + m].to_vec();
+                    let full = self.heap.pop().expect("a state is partial only beside a full one");
+                    self.absorb(full, &partial, true)
+                };
+                self.heap.push(state);
+            } else {
+                let a = self.heap.pop().expect("the first state is full when no single leads");
+                let state = match (singles.peek(), self.heap.peek()) {
+                    (Some(&item), second) if second.is_none_or(|full| leads(single(item), full)) => {
+                        singles.next();
+                        self.absorb(a, &[single(item)], false)
+                    }
+                    (_, Some(_)) => {
+                        let b = self.heap.pop().expect("just seen");
+                        self.merge(a, b)
+                    }
+                    (_, None) => {
+                        self.sort_slot(a);
+                        return self.sets(a).to_vec();
+                    }
+                };
+                self.heap.push(state);
+            }
+        }
+    }
+
+    /// Two full states: the i-th heaviest of A takes in the i-th lightest of B.
+    fn merge(&mut self, a: Full<W>, b: Full<W>) -> Full<W> {
+        self.sort_slot(a);
+        self.sort_slot(b);
+        let (a_start, b_start) = (a.slot as usize * self.k, b.slot as usize * self.k);
+        for i in 0..self.k {
+            self.arena[a_start + i] = self.join(self.arena[a_start + i], self.arena[b_start + self.k - 1 - i]);
+        }
+        sort_descending(&mut self.arena[a_start..a_start + self.k]);
+        self.free_slots.push(b.slot);
+        self.sorted(a.slot)
+    }
+
+    /// A full state and one of fewer sets, in descending order: the lightest sets of the full one meet them,
+    /// the lightest the heaviest. `few_first` says which is A, whose items stand first.
+    fn absorb(&mut self, mut full: Full<W>, few: &[Set<W>], few_first: bool) -> Full<W> {
+        self.taken.clear();
+        for _ in few {
+            let lightest = self.take_lightest(&mut full);
+            self.taken.push(lightest);
+        }
+        for (i, &set) in few.iter().enumerate() {
+            let lightest = self.taken[i];
+            let joined = if few_first { self.join(set, lightest) } else { self.join(lightest, set) };
+            self.insert(&mut full, joined);
+        }
+        full.spread = full.largest.sum.minus(self.lightest(full).sum);
+        full
+    }
+
+    /// The first set with the items of the second appended.
+    fn join(&mut self, a: Set<W>, b: Set<W>) -> Set<W> {
+        let end = self.last[b.first() as usize];
+        let sum = if W::EXACT {
+            a.sum.plus(b.sum)
+        } else {
+            let (mut sum, mut item) = (a.sum, b.first());
+            loop {
+                sum = sum.plus(self.weights[item as usize]);
+                if item == end {
+                    break sum;
+                }
+                item = self.next[item as usize];
+            }
+        };
+        let a_last = &mut self.last[a.first() as usize];
+        self.next[*a_last as usize] = b.first();
+        *a_last = end;
+        Set { sum, tie: a.tie + (b.tie >> 32 << 32) }
+    }
+
+    fn new_slot(&mut self) -> u32 {
+        self.free_slots.pop().unwrap_or_else(|| {
+            let slot = self.arena.len() / self.k;
+            self.arena.resize(self.arena.len() + self.k, Set::default());
+            slot as u32
+        })
+    }
+
+    /// The full state of a slot whose sets stand in descending order.
+    fn sorted(&self, slot: u32) -> Full<W> {
+        let start = slot as usize * self.k;
+        let (largest, lightest) = (self.arena[start], self.arena[start + self.k - 1]);
+        Full { spread: largest.sum.minus(lightest.sum), largest, slot, run: self.k as u32, heap: 0 }
+    }
+
+    fn sort_slot(&mut self, full: Full<W>) {
+        if full.heap > 0 {
+            let start = full.slot as usize * self.k;
+            sort_descending(&mut self.arena[start..start + self.k]);
+        }
+    }
+
+    fn sets(&self, full: Full<W>) -> &[Set<W>] {
+        &self.arena[full.slot as usize * self.k..][..self.k]
+    }
+
+    fn lightest(&self, full: Full<W>) -> Set<W> {
+        let sets = self.sets(full);
+        match (full.run, full.heap) {
+            (0, _) => sets[self.k - 1],
+            (run, 0) => sets[run as usize - 1],
+            (run, _) => {
+                let (a, b) = (sets[run as usize - 1], sets[self.k - 1]);
+                if a.less(b) { a } else { b }
+            }
+        }
+    }
+
+    fn take_lightest(&mut self, full: &mut Full<W>) -> Set<W> {
+        if full.run == 0 && full.heap as usize == self.k {
+            // The run is used up: one sort makes the next k takes cheap.
+            self.sort_slot(*full);
+            (full.run, full.heap) = (self.k as u32, 0);
+        }
+        let sets = &mut self.arena[full.slot as usize * self.k..][..self.k];
+        let root = self.k - 1;
+        if full.run > 0 {
+            let set = sets[full.run as usize - 1];
+            if full.heap == 0 || set.less(sets[root]) {
+                full.run -= 1;
+                return set;
+            }
+        }
+        let set = sets[root];
+        full.heap -= 1;
+        let end = sets[root - full.heap as usize];
+        sift_down(&mut sets[self.k - full.heap as usize..], end);
+        set
+    }
+
+    fn insert(&mut self, full: &mut Full<W>, set: Set<W>) {
+        /// A run is kept sorted as long as a set need not climb higher than this.
+        const CLIMB: usize = 48;
+        if full.largest.less(set) {
+            full.largest = set;
+        }
+        let sets = &mut self.arena[full.slot as usize * self.k..][..self.k];
+        let run = full.run as usize;
+        let floor = run.saturating_sub(CLIMB);
+        if run > 0 || full.heap == 0 {
+            let mut place = run;
+            while place > floor && sets[place - 1].less(set) {
+                place -= 1;
+            }
+            if place > floor || floor == 0 {
+                sets.copy_within(place..run, place + 1);
+                sets[place] = set;
+                full.run += 1;
+                return;
+            }
+        }
+        full.heap += 1;
+        let start = self.k - full.heap as usize;
+        sift_up(&mut sets[start..], set);
+    }
+
+    /// The final sets with their items.
+    fn groups(&self, sets: &[Set<W>]) -> Groups {
+        let mut items = Vec::with_capacity(self.weights.len());
+        let ranges = sets
+            .iter()
+            .map(|set| {
+                let start = items.len() as u32;
+                let mut item = set.first();
+                for _ in 0..set.tie >> 32 {
+                    items.push(item);
+                    item = self.next[item as usize];
+                }
+                start..items.len() as u32
+            })
+            .collect();
+        Groups { items, ranges }
+    }
+}
+
+/// Whether a single item comes before a full state: its spread is its weight, since its other sets are empty.
+fn leads<W: Weight>(single: Set<W>, full: &Full<W>) -> bool {
+    single.sum.order(full.spread).then_with(|| Set::descending(&full.largest, &single)).is_gt()
+}
+
+fn sort_descending<W: Weight>(sets: &mut [Set<W>]) {
+    /// Up to here insertion sort is faster.
+    const SMALL: usize = 20;
+    if sets.len() > SMALL {
+        sets.sort_unstable_by(Set::descending);
+        return;
+    }
+    for end in 1..sets.len() {
+        let set = sets[end];
+        let mut place = end;
+        while place > 0 && sets[place - 1].less(set) {
+            sets[place] = sets[place - 1];
+            place -= 1;
+        }
+        sets[place] = set;
+    }
+}
+
+/// The min-heap lies reversed: node i at `heap[len - 1 - i]`. A hole at the first place moves up to where
+/// `set` belongs.
+fn sift_up<W: Weight>(heap: &mut [Set<W>], set: Set<W>) {
+    let root = heap.len() - 1;
+    let mut node = root;
+    while node > 0 {
+        let parent = (node - 1) / 2;
+        if !set.less(heap[root - parent]) {
+            break;
+        }
+        heap[root - node] = heap[root - parent];
+        node = parent;
+    }
+    heap[root - node] = set;
+}
+
+/// As [`sift_up`], for a hole at the root moving down; an empty heap drops the set.
+fn sift_down<W: Weight>(heap: &mut [Set<W>], set: Set<W>) {
+    let Some(root) = heap.len().checked_sub(1) else {
+        return;
+    };
+    let mut node = 0;
+    loop {
+        let mut child = 2 * node + 1;
+        if child > root {
+            break;
+        }
+        if child < root && heap[root - child - 1].less(heap[root - child]) {
+            child += 1;
+        }
+        if !heap[root - child].less(set) {
+            break;
+        }
+        heap[root - node] = heap[root - child];
+        node = child;
+    }
+    heap[root - node] = set;
+}

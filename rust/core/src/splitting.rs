@@ -1,0 +1,79 @@
+//! Splitting bins until there are as many as wanted.
+use crate::groups::Groups;
+use std::collections::BinaryHeap;
+
+/// Splits the bin of the largest token sum (at a tie, the last) until there are `target` bins or only
+/// one-sample bins are left. Its samples, longest first, go one by one to the half of the smaller sum (at a
+/// tie, the first); the first half replaces the bin, the second is appended.
+///
+/// # Complexity
+/// **O(n log n)** time to order the samples and **O(m + log b)** for every split of a bin of m samples,
+/// which deals the samples of a bin over two halves of nearly equal sum.
+pub fn split(bins: &mut Groups, target: usize, lengths: &[i64]) {
+    if bins.len() >= target {
+        return;
+    }
+    let sum = |items: &[u32]| items.iter().map(|&item| lengths[item as usize]).sum::<i64>();
+    let longest_first = |&a: &u32, &b: &u32| lengths[b as usize].cmp(&lengths[a as usize]);
+    let mut divisible: BinaryHeap<(i64, usize)> =
+        bins.iter().enumerate().filter(|(_, items)| items.len() > 1).map(|(bin, items)| (sum(items), bin)).collect();
+    let mut second_half = Vec::new();
+    while bins.len() < target
+        && let Some((total, bin)) = divisible.pop()
+    {
+        let range = bins.ranges[bin].clone();
+        if total == 0 {
+            // Samples of no tokens all stay in the first half, however often it is split.
+            bins.ranges.resize(target, range.end..range.end);
+            return;
+        }
+        let items = &mut bins.items[range.start as usize..range.end as usize];
+        items.sort_by(longest_first); // stable; halves are in order already
+        let (mut first, mut second, mut kept) = (0, 0, 0);
+        for i in 0..items.len() {
+            let item = items[i];
+            if first <= second {
+                first += lengths[item as usize];
+                items[kept] = item;
+                kept += 1;
+            } else {
+                second += lengths[item as usize];
+                second_half.push(item);
+            }
+        }
+        items[kept..].copy_from_slice(&second_half);
+        let middle = range.start + kept as u32;
+        bins.ranges[bin] = range.start..middle;
+        bins.ranges.push(middle..range.end);
+        if kept > 1 {
+            divisible.push((first, bin));
+        }
+        if second_half.len() > 1 {
+            divisible.push((second, bins.len() - 1));
+        }
+        second_half.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split_into(lengths: &[i64], target: usize) -> Vec<Vec<u32>> {
+        let mut bins = Groups::runs(lengths.len(), lengths.len());
+        split(&mut bins, target, lengths);
+        bins.iter().map(<[u32]>::to_vec).collect()
+    }
+
+    #[test]
+    fn halves_take_turns_by_sum() {
+        assert_eq!(split_into(&[1, 5, 4, 2], 2), [vec![1, 0], vec![2, 3]]);
+        assert_eq!(split_into(&[3, 3, 3], 3), [vec![0], vec![1], vec![2]]);
+        assert_eq!(split_into(&[3, 3, 3], 9).len(), 3);
+    }
+
+    #[test]
+    fn samples_of_no_tokens_stay_together() {
+        assert_eq!(split_into(&[0, 0], 4), [vec![0, 1], vec![], vec![], vec![]]);
+    }
+}

@@ -1,0 +1,242 @@
+//! The numbers that are balanced: read once, checked once, exact wherever they can be.
+use crate::{Error, Result};
+use std::cmp::Ordering;
+
+/// A non-negative number with a total order, as the partitioner needs it.
+///
+/// Sums never wrap: whoever makes a slice of weights proves that its total fits the type.
+pub trait Weight: Copy + Default + Send + Sync {
+    /// Whether a sum is the same in every order, so that sets can be joined by adding their sums.
+    const EXACT: bool;
+    /// `self + other`, rounded to nearest for floats.
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
+    /// `self - other` for `self >= other`, rounded to nearest for floats.
+    #[must_use]
+    fn minus(self, other: Self) -> Self;
+    /// The total order.
+    fn order(self, other: Self) -> Ordering;
+    /// `(a, i) < (b, j)`, lexicographically; one wide comparison where the machine has one.
+    fn less(a: (Self, u64), b: (Self, u64)) -> bool;
+    /// An integer in the same order, for radix sorting; `None` where 64 bits do not hold it.
+    fn radix_key(self) -> Option<u64>;
+}
+
+impl Weight for u64 {
+    const EXACT: bool = true;
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    fn order(self, other: Self) -> Ordering {
+        self.cmp(&other)
+    }
+    fn less(a: (Self, u64), b: (Self, u64)) -> bool {
+        let wide = |(high, low): (u64, u64)| u128::from(high) << 64 | u128::from(low);
+        wide(a) < wide(b)
+    }
+    fn radix_key(self) -> Option<u64> {
+        Some(self)
+    }
+}
+
+impl Weight for u128 {
+    const EXACT: bool = true;
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    fn order(self, other: Self) -> Ordering {
+        self.cmp(&other)
+    }
+    fn less(a: (Self, u64), b: (Self, u64)) -> bool {
+        a < b
+    }
+    fn radix_key(self) -> Option<u64> {
+        u64::try_from(self).ok()
+    }
+}
+
+impl Weight for f64 {
+    const EXACT: bool = false;
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    fn order(self, other: Self) -> Ordering {
+        self.total_cmp(&other)
+    }
+    fn less(a: (Self, u64), b: (Self, u64)) -> bool {
+        u64::less((a.0.to_bits(), a.1), (b.0.to_bits(), b.1))
+    }
+    fn radix_key(self) -> Option<u64> {
+        Some(self.to_bits()) // non-negative floats and their bits have one order
+    }
+}
+
+/// Checked weights in the narrowest type in which no sum can wrap.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Weights {
+    /// Integers, or floats whose every sum is exact, scaled by a power of two; total below 2^64.
+    U64(Vec<u64>),
+    /// Integers whose total needs up to 128 bits.
+    U128(Vec<u128>),
+    /// Floats whose sums round, so that the order of addition is part of the answer.
+    F64(Vec<f64>),
+}
+
+impl Weights {
+    /// Reads signed integers; `name` is the argument's, for the refusal.
+    pub fn from_i64(name: &str, values: &[i64]) -> Result<Self> {
+        let read = |(i, &value)| {
+            u64::try_from(value).map_err(|_| Error::Value(format!("{name}[{i}] must be >= 0, got {value}")))
+        };
+        let values: Vec<u64> = values.iter().enumerate().map(read).collect::<Result<_>>()?;
+        Ok(Self::from_u64(values))
+    }
+
+    /// Reads unsigned integers.
+    #[must_use]
+    pub fn from_u64(values: Vec<u64>) -> Self {
+        if values.iter().try_fold(0, |sum: u64, &value| sum.checked_add(value)).is_some() {
+            Self::U64(values)
+        } else {
+            Self::U128(values.into_iter().map(u128::from).collect()) // 2^32 items of 64 bits: at most 96 bits
+        }
+    }
+
+    /// Reads integers of up to 128 bits, whose total must not need more.
+    pub fn from_u128(name: &str, values: Vec<u128>) -> Result<Self> {
+        let total = values
+            .iter()
+            .try_fold(0, |sum: u128, &value| sum.checked_add(value))
+            .ok_or_else(|| Error::Value(format!("the sum of {name} must be below 2^128, got more")))?;
+        Ok(if u64::try_from(total).is_ok() {
+            Self::U64(values.into_iter().map(|value| value as u64).collect())
+        } else {
+            Self::U128(values)
+        })
+    }
+
+    /// Reads floats, which must be finite, non-negative and of a finite sum.
+    pub fn from_f64(name: &str, values: &[f64]) -> Result<Self> {
+        let refuse = |i: usize, rule| Err(Error::Value(format!("{name}[{i}] must be {rule}, got {}", values[i])));
+        let mut total = 0.0;
+        for (i, &value) in values.iter().enumerate() {
+            if !value.is_finite() {
+                return refuse(i, "finite");
+            }
+            if value < 0.0 {
+                return refuse(i, ">= 0");
+            }
+            total += value;
+        }
+        // Twice the total bounds every order of summation, however it rounds.
+        if !(2.0 * total).is_finite() {
+            return Err(Error::Value(format!("the sum of {name} must be finite, got more than {:e}", f64::MAX / 2.0)));
+        }
+        Ok(scaled_to_integers(values).map_or_else(
+            || Self::F64(values.iter().map(|value| value.abs()).collect()), // -0.0 is 0.0
+            Self::U64,
+        ))
+    }
+
+    /// The number of weights.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::U64(values) => values.len(),
+            Self::U128(values) => values.len(),
+            Self::F64(values) => values.len(),
+        }
+    }
+
+    /// Whether there is no weight.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The floats as multiples of one power of two, if their total stays within 53 bits of it: then every
+/// sum and difference of them is exact, and integers give the same order and ties.
+fn scaled_to_integers(values: &[f64]) -> Option<Vec<u64>> {
+    let mut unit = i32::MAX; // exponent of the smallest set bit of all
+    for &value in values {
+        if value != 0.0 {
+            let (mantissa, exponent) = decode(value);
+            unit = unit.min(exponent + mantissa.trailing_zeros().cast_signed());
+        }
+    }
+    let mut total: u64 = 0;
+    values
+        .iter()
+        .map(|&value| {
+            if value == 0.0 {
+                return Some(0);
+            }
+            let (mantissa, exponent) = decode(value);
+            let shift = exponent - unit;
+            let scaled = if shift <= 0 {
+                mantissa >> -shift
+            } else if shift <= 11 {
+                mantissa << shift
+            } else {
+                return None;
+            };
+            total = scaled.saturating_add(total);
+            (total <= 1 << f64::MANTISSA_DIGITS).then_some(scaled)
+        })
+        .collect()
+}
+
+/// `value = mantissa * 2^exponent` for a positive finite float.
+fn decode(value: f64) -> (u64, i32) {
+    const FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
+    let bits = value.to_bits();
+    let fraction = bits & ((1 << FRACTION) - 1);
+    match (bits >> FRACTION & 0x7ff) as i32 {
+        0 => (fraction, -1074),
+        biased => (fraction | 1 << FRACTION, biased - 1075),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_become_integers_exactly_when_no_sum_can_round() {
+        let read = |values: &[f64]| Weights::from_f64("w", values).unwrap();
+        assert_eq!(read(&[0.5, 1.25, -0.0]), Weights::U64(vec![2, 5, 0]));
+        assert_eq!(read(&[5e-324, 1e-323]), Weights::U64(vec![1, 2]));
+        assert_eq!(read(&[0.0, 0.0]), Weights::U64(vec![0, 0]));
+        assert_eq!(read(&[9e15, 0.0]), Weights::U64(vec![274_658_203_125, 0]));
+        let inexact = [9_007_199_254_740_991.0, 1.0, 1.0];
+        assert_eq!(read(&inexact), Weights::F64(inexact.to_vec()));
+        assert_eq!(read(&[0.1, 1e300]), Weights::F64(vec![0.1, 1e300]));
+    }
+
+    #[test]
+    fn integers_widen_only_when_their_sum_does() {
+        assert_eq!(Weights::from_u64(vec![u64::MAX, 0]), Weights::U64(vec![u64::MAX, 0]));
+        assert_eq!(Weights::from_u64(vec![u64::MAX, 1]), Weights::U128(vec![u64::MAX.into(), 1]));
+        assert_eq!(Weights::from_u128("w", vec![7, 8]).unwrap(), Weights::U64(vec![7, 8]));
+    }
+
+    #[test]
+    fn bad_numbers_are_refused_by_name_and_value() {
+        let text = |result: Result<Weights>| result.unwrap_err().to_string();
+        assert_eq!(text(Weights::from_i64("w", &[1, -5])), "w[1] must be >= 0, got -5");
+        assert_eq!(text(Weights::from_f64("w", &[f64::NAN])), "w[0] must be finite, got NaN");
+        assert_eq!(text(Weights::from_f64("w", &[1.0, -1.5])), "w[1] must be >= 0, got -1.5");
+        assert!(text(Weights::from_f64("w", &[f64::MAX, f64::MAX])).starts_with("the sum of w must be finite"));
+        assert!(text(Weights::from_u128("w", vec![u128::MAX, 1])).starts_with("the sum of w must be below 2^128"));
+    }
+}
