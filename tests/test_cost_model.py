@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopbalance import CostModel, model_names
+from flopbalance import CostModel
+from flopbalance.models import built_in_shapes
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "flops_dev.json").read_text())
 CONFIGS = {record["model"]: record["config"] for record in GOLDEN}
@@ -113,8 +114,8 @@ def test_built_in_shapes_are_the_golden_ones(name, golden):
 
 
 def test_every_built_in_shape_is_read():
-    assert len(model_names()) == 42
-    for name in model_names():
+    assert len(built_in_shapes()) == 42
+    for name in built_in_shapes():
         assert CostModel.from_name(name).flops([1000])[0] > 0
 
 
@@ -552,7 +553,7 @@ def test_a_missing_argument_is_named():
 
 
 def test_an_unknown_name_lists_its_neighbours():
-    with pytest.raises(ValueError, match=r"name must be a built-in model, got 'qwen3-9b'; near it: .*qwen3-8b"):
+    with pytest.raises(ValueError, match=r"model must be a built-in shape, got 'qwen3-9b'; near it: .*qwen3-8B"):
         CostModel.from_name("qwen3-9b")
 
 

@@ -1,6 +1,6 @@
 """Balance samples of very different lengths over data-parallel ranks."""
 
-from flopbalance.cost_model import CostModel, model_names
+from flopbalance.cost_model import CostModel
 from flopbalance.dp_schedule import build_dp_schedule
 from flopbalance.errors import ScheduleError
 from flopbalance.packing import expand_bins_by_splitting, first_fit_pack
@@ -22,6 +22,5 @@ __all__ = [
     "get_reverse_idx",
     "get_seqlen_balanced_partitions",
     "karmarkar_karp",
-    "model_names",
     "plan",
 ]

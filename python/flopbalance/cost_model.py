@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import bisect
-import difflib
-import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from typing import Any, Literal
 
 import numpy as np
@@ -15,16 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from flopbalance import _core
 from flopbalance.arrays import as_integers
+from flopbalance.commands.table import format_table
 from flopbalance.decoder import LM_HEAD, Component, Decoder
 from flopbalance.fields import whole_number
 from flopbalance.hugging_face import read_hugging_face
 from flopbalance.megatron import read_megatron
+from flopbalance.models import load_shape
 
 _COEFFICIENT_LIMIT = 2**59
 """64 bits hold a few coefficients below it, added and weighted."""
 
 _LONGEST = 2**40
 """Attention that has not overtaken the rest at this length never does."""
+
+_COLUMNS = ("component", "FLOPs per token", "FLOPs per pair", "pairs within")
 
 # Forward passes of a training step, in halves: of the layers, of the LM head, of the pairs.
 # Backward is twice forward, and flash attention's 2.5 times.
@@ -147,7 +148,7 @@ class CostModel:
         Parameters
         ----------
         name
-            One of :func:`model_names`.
+            Such as ``"qwen3-8b"``; see ``flopbalance costs`` for all.
         mtp_layers, padded_vocab_size
             As for :meth:`from_args`.
 
@@ -156,11 +157,7 @@ class CostModel:
         ValueError
             No shape has that name; the message lists the nearest.
         """
-        shapes = {known.lower(): shape for known, shape in built_in_shapes().items()}
-        if not isinstance(name, str) or name.lower() not in shapes:
-            near = difflib.get_close_matches(str(name).lower(), shapes, n=4, cutoff=0.3) or sorted(shapes)
-            raise ValueError(f"name must be a built-in model, got {name!r}; near it: {', '.join(near)}")
-        return cls.from_args(shapes[name.lower()], mtp_layers=mtp_layers, padded_vocab_size=padded_vocab_size)
+        return cls.from_args(load_shape(name), mtp_layers=mtp_layers, padded_vocab_size=padded_vocab_size)
 
     @classmethod
     def _of(cls, decoder: Decoder, mtp_layers: int, padded_vocab_size: int | None) -> CostModel:
@@ -312,7 +309,7 @@ class CostModel:
         attention over pairs costs as much as the rest from 229 tokens on
         """
         parts = self.components or _bare_components(self)
-        rows: list[tuple[str, ...]] = [("component", "FLOPs per token", "FLOPs per pair", "pairs within")]
+        rows = []
         for part in parts:
             keys = "" if not part.per_pair else "all" if part.window is None else f"{part.window:,} keys"
             rows.append((part.name, _figure(part.per_token), _figure(part.per_pair), keys))
@@ -320,25 +317,7 @@ class CostModel:
         closing = "attention over pairs never costs as much as the rest"
         if length is not None:
             closing = f"attention over pairs costs as much as the rest from {length:,} tokens on"
-        return "\n".join([*_table(rows), closing, *self.notes])
-
-
-def model_names() -> list[str]:
-    """Names of the built-in shapes, sorted.
-
-    Examples
-    --------
-    >>> model_names()[:2]
-    ['deepseek-v3', 'deepseek-v3-20layer']
-    """
-    return sorted(built_in_shapes())
-
-
-def built_in_shapes() -> dict[str, dict[str, Any]]:
-    """Built-in shapes by name, with Megatron's names of fields."""
-    text = resources.files("flopbalance").joinpath("models.json").read_text(encoding="utf-8")
-    shapes: dict[str, dict[str, Any]] = json.loads(text)
-    return shapes
+        return "\n".join([format_table(_COLUMNS, rows), closing, *self.notes])
 
 
 def _coefficient(value: Any, name: str) -> None:
@@ -357,13 +336,3 @@ def _bare_components(model: CostModel) -> tuple[Component, ...]:
 
 def _figure(flops: int) -> str:
     return f"{flops:,}" if flops else ""
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        ).rstrip()
-        for row in rows
-    ]
