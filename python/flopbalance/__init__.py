@@ -1,5 +1,7 @@
 """Balance samples of very different lengths over data-parallel ranks."""
 
+from flopbalance.calibration import FittedCost
+from flopbalance.cost_check import CostCheck, check_costs
 from flopbalance.cost_model import CostModel
 from flopbalance.dp_schedule import build_dp_schedule
 from flopbalance.errors import ScheduleError
@@ -10,13 +12,16 @@ from flopbalance.published import PublishedFlops, calculate_fwd_flops
 from flopbalance.schedule import RankSchedule, Schedule
 
 __all__ = [
+    "CostCheck",
     "CostModel",
+    "FittedCost",
     "PublishedFlops",
     "RankSchedule",
     "Schedule",
     "ScheduleError",
     "build_dp_schedule",
     "calculate_fwd_flops",
+    "check_costs",
     "expand_bins_by_splitting",
     "first_fit_pack",
     "get_reverse_idx",

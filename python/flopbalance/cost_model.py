@@ -10,17 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flopbalance import _core
+from flopbalance import _core, calibration
 from flopbalance.arrays import as_integers
+from flopbalance.calibration import FittedCost
 from flopbalance.commands.table import format_table
 from flopbalance.decoder import LM_HEAD, Component, Decoder
-from flopbalance.fields import whole_number
+from flopbalance.fields import check_coefficient, check_windows, whole_number
 from flopbalance.hugging_face import read_hugging_face
 from flopbalance.megatron import read_megatron
+from flopbalance.micro_batches import MicroBatchesLike
 from flopbalance.models import load_shape
-
-_COEFFICIENT_LIMIT = 2**59
-"""64 bits hold a few coefficients below it, added and weighted."""
 
 _LONGEST = 2**40
 """Attention that has not overtaken the rest at this length never does."""
@@ -78,12 +77,9 @@ class CostModel:
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse coefficients that no model has."""
         for name in ("per_token", "lm_head", "per_pair"):
-            _coefficient(getattr(self, name), name)
-        for i, (window, cost) in enumerate(self.windows):
-            whole_number(window, f"windows[{i}][0]", minimum=1)
-            _coefficient(cost, f"windows[{i}][1]")
+            check_coefficient(getattr(self, name), name)
+        check_windows(self.windows)
 
     @classmethod
     def from_args(cls, args: Any, *, mtp_layers: int = 0, padded_vocab_size: int | None = None) -> CostModel:
@@ -158,6 +154,63 @@ class CostModel:
             No shape has that name; the message lists the nearest.
         """
         return cls.from_args(load_shape(name), mtp_layers=mtp_layers, padded_vocab_size=padded_vocab_size)
+
+    @staticmethod
+    def fit(
+        micro_batches: MicroBatchesLike,
+        seconds: ArrayLike,
+        *,
+        lengths: ArrayLike | None = None,
+        windows_of: CostModel | None = None,
+        per_sequence: bool = False,
+    ) -> FittedCost:
+        """Fit a cost to measured micro-batches: FLOPs are not seconds, and only the ratio of the two terms balances.
+
+        The time of a micro-batch is taken as c0 + c1 ΣL + c2 ΣL² over its sequences, never (ΣL)². Relative errors are
+        minimised by Huber's loss, so that a few outliers do not matter; of a micro-batch that was measured more than
+        once the median counts, so that a slow first run does not either.
+
+        Parameters
+        ----------
+        micro_batches : Schedule, RankSchedule, tuple or sequence
+            A schedule or one rank of it, together with `lengths`; a tuple of flat lengths and offsets; or a sequence
+            of micro-batches, each the lengths of its sequences.
+        seconds : array_like of shape (micro-batches,)
+            Measured times, in any unit.
+        lengths : array_like, optional
+            Tokens of all samples, needed with a schedule.
+        windows_of : CostModel, optional
+            The model that was measured: its windows are kept, so that L² counts only as far as they reach.
+        per_sequence : bool, default False
+            Whether each sequence also costs a constant, c3.
+
+        Returns
+        -------
+        FittedCost
+            With hold-out error and confidence intervals.
+
+        Raises
+        ------
+        ValueError
+            There are fewer than ten different micro-batches, or the data cannot tell the coefficients apart: all hold
+            as many tokens, or all sequences are as long, or too short for attention to show. The message says which.
+
+        Notes
+        -----
+        Holland, P. W. and Welsch, R. E. (1977), "Robust regression using iteratively reweighted least-squares",
+        Communications in Statistics 6(9). Non-negative least squares tries all sets of the three or four columns.
+
+        Examples
+        --------
+        >>> batches = [[10 * i, 300 - 10 * i, 40 * (i % 5) + 1] for i in range(1, 30)]
+        >>> seconds = [0.01 + sum(2e-4 * n + 1e-6 * n * n for n in batch) for batch in batches]
+        >>> fitted = CostModel.fit(batches, seconds)
+        >>> print(f"{fitted.per_token:.6f} {fitted.per_square:.8f}")
+        0.000200 0.00000100
+        """
+        return calibration.fit(
+            micro_batches, seconds, lengths=lengths, windows_of=windows_of, per_sequence=per_sequence
+        )
 
     @classmethod
     def _of(cls, decoder: Decoder, mtp_layers: int, padded_vocab_size: int | None) -> CostModel:
@@ -318,11 +371,6 @@ class CostModel:
         if length is not None:
             closing = f"attention over pairs costs as much as the rest from {length:,} tokens on"
         return "\n".join([format_table(_COLUMNS, rows), closing, *self.notes])
-
-
-def _coefficient(value: Any, name: str) -> None:
-    if whole_number(value, name, minimum=0) >= _COEFFICIENT_LIMIT:
-        raise ValueError(f"{name} must be below 2^59, got {value}")
 
 
 def _bare_components(model: CostModel) -> tuple[Component, ...]:

@@ -24,6 +24,23 @@ def whole_number(value: Any, name: str, minimum: int) -> int:
     raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
 
 
+COEFFICIENT_LIMIT = 2**59
+"""64 bits hold a few coefficients below it, added and weighted."""
+
+
+def check_coefficient(value: Any, name: str) -> None:
+    """Refuse what is no coefficient of a cost curve."""
+    if whole_number(value, name, minimum=0) >= COEFFICIENT_LIMIT:
+        raise ValueError(f"{name} must be below 2^59, got {value}")
+
+
+def check_windows(windows: tuple[tuple[Any, Any], ...]) -> None:
+    """Refuse what are no windows of a cost curve."""
+    for i, (window, cost) in enumerate(windows):
+        whole_number(window, f"windows[{i}][0]", minimum=1)
+        check_coefficient(cost, f"windows[{i}][1]")
+
+
 class Fields:
     """Read-only view of a namespace, any object with attributes, or a mapping."""
 
