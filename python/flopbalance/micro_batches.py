@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,13 @@ import numpy.typing as npt
 from flopbalance.arrays import Ints, as_integers, as_lengths
 from flopbalance.schedule import RankSchedule, Schedule
 
-MicroBatchesLike: TypeAlias = "Schedule | RankSchedule | tuple[npt.ArrayLike, npt.ArrayLike] | Sequence[npt.ArrayLike]"
+MicroBatchesLike: TypeAlias = (
+    "MicroBatches | Schedule | RankSchedule | tuple[npt.ArrayLike, npt.ArrayLike] | Sequence[npt.ArrayLike]"
+)
 
 
-class MicroBatches(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MicroBatches:
     """Micro-batches as flat arrays.
 
     Attributes
@@ -50,6 +54,8 @@ class MicroBatches(NamedTuple):
         >>> MicroBatches.of([[3, 4], [5]])
         MicroBatches(lengths=array([3, 4, 5]), offsets=array([0, 2, 3]))
         """
+        if isinstance(micro_batches, MicroBatches):
+            return micro_batches
         if isinstance(micro_batches, Schedule | RankSchedule):
             if lengths is None:
                 raise ValueError("lengths must be given with a schedule, which knows samples by number only")
