@@ -58,12 +58,16 @@ class Problem:
         seconds = time.perf_counter() - start
         return schedule, Figures.of(schedule, self.costs, self.max_tokens, self.stages, seconds)
 
-    def describe(self, schedule: Schedule) -> str:
-        """Return what was planned, in one line."""
+    def describe_lengths(self) -> str:
+        """Return what there is to plan, in one phrase."""
         lengths, rollout_ids = self.rollout
         rollouts = len(lengths if rollout_ids is None else np.unique(rollout_ids))
+        return f"{len(lengths):,} samples of {rollouts:,} rollouts, {lengths.sum():,} tokens"
+
+    def describe(self, schedule: Schedule) -> str:
+        """Return what was planned, in one line."""
         text = (
-            f"{len(lengths):,} samples of {rollouts:,} rollouts, {lengths.sum():,} tokens, over {self.dp_size:,} ranks "
+            f"{self.describe_lengths()}, over {self.dp_size:,} ranks "
             f"in steps of {schedule.rollouts_per_step[0]:,} rollouts, cap {self.max_tokens:,} tokens"
         )
         if len(schedule.dropped):
