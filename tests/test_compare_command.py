@@ -92,7 +92,7 @@ def test_samples_without_cost(tmp_path):
     path.write_text("0\n0\n")
     text = compare(path, "--dp-size", 2, "--micro-batch-size", 1)
     assert "nan" not in text
-    assert "Recommended: no option, with no micro-batch above the cap.\n" in text
+    assert "Recommended: no option, with no micro-batch packed above the cap.\n" in text
 
 
 def test_colour_is_for_terminals_only():

@@ -66,9 +66,9 @@ COLUMNS = (
     Column("micro-batches", lambda result: result.figures.micro_batches, "{:,}"),
     Column("over cap", lambda result: result.figures.over_cap, "{:,}"),
     Column("largest / cap", lambda result: result.figures.largest_tokens / result.cap, "{:.3f}"),
-    Column("idle: step", lambda result: result.figures.idle_share("step"), "{:.1%}"),
-    Column("micro-batch", lambda result: result.figures.idle_share("micro-batch"), "{:.1%}"),
-    Column("pipeline", lambda result: result.figures.idle_share("pipeline"), "{:.1%}"),
+    Column("idle (step)", lambda result: result.figures.idle_share("step"), "{:.1%}"),
+    Column("(micro-batch)", lambda result: result.figures.idle_share("micro-batch"), "{:.1%}"),
+    Column("(pipeline)", lambda result: result.figures.idle_share("pipeline"), "{:.1%}"),
     Column("speed-up", lambda result: result.speed_up, "{:.3f}", max),
     Column("planned in", lambda result: 1000 * result.figures.seconds, "{:.1f} ms"),
 )
@@ -139,7 +139,7 @@ def recommend(results: Sequence[Result]) -> Result:
 
 def _advice(best: Result, results: Sequence[Result], objective: str) -> str:
     """Return the recommendation as one sentence."""
-    text = f"Recommended: {best.mode.flag or 'no option'}, with {_over_cap(best)} above the cap"
+    text = f"Recommended: {best.mode.flag or 'no option'}, with {_over_cap(best)} packed above the cap"
     if best.mode.flag:
         text += f" and {best.speed_up:.3f} times as fast as plain where {MEETING[objective]}"
     fastest = max(results, key=lambda result: round(result.speed_up, 3))
