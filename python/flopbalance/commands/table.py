@@ -28,12 +28,15 @@ def format_table(
     Examples
     --------
     >>> print(format_table(["mode", "time"], [["plain", "12.5"], ["balanced", "9.5"]], best={(1, 1)}))
-    mode      time
+    mode       time
     plain     12.5
-    balanced  9.5*
+    balanced   9.5*
     """
+    # A space where others have an asterisk keeps digits below each other.
+    marks = {column for _, column in best}
     marked = [list(header)]
-    marked += [[cell + "*" * ((i, j) in best) for j, cell in enumerate(row)] for i, row in enumerate(rows)]
+    for i, row in enumerate(rows):
+        marked.append([cell + ("*" if (i, j) in best else " " * (j in marks)) for j, cell in enumerate(row)])
     widths = [max(map(len, column)) for column in zip(*marked, strict=True)]
     lines = []
     for i, row in enumerate(marked, start=-1):
