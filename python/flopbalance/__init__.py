@@ -1,5 +1,24 @@
 """Balance samples of very different lengths over data-parallel ranks."""
 
+from flopbalance.dp_schedule import build_dp_schedule
 from flopbalance.errors import ScheduleError
+from flopbalance.packing import expand_bins_by_splitting, first_fit_pack
+from flopbalance.partition import get_reverse_idx, get_seqlen_balanced_partitions, karmarkar_karp
+from flopbalance.plan import plan
+from flopbalance.published import PublishedFlops, calculate_fwd_flops
+from flopbalance.schedule import RankSchedule, Schedule
 
-__all__ = ["ScheduleError"]
+__all__ = [
+    "PublishedFlops",
+    "RankSchedule",
+    "Schedule",
+    "ScheduleError",
+    "build_dp_schedule",
+    "calculate_fwd_flops",
+    "expand_bins_by_splitting",
+    "first_fit_pack",
+    "get_reverse_idx",
+    "get_seqlen_balanced_partitions",
+    "karmarkar_karp",
+    "plan",
+]

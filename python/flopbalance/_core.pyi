@@ -7,12 +7,23 @@ import numpy.typing as npt
 
 from flopbalance.arrays import Ints, Weights
 
+__all__ = [
+    "DEBUG_BUILD",
+    "curve_flops",
+    "first_fit",
+    "group_lists",
+    "length_moments",
+    "partition",
+    "plan",
+    "rank_lists",
+    "split",
+    "square_flops",
+]
+
 DEBUG_BUILD: Final[bool]
 
-def partition(
-    weights: Weights, parts: int, equal_size: bool, ascending: bool, name: str
-) -> tuple[Ints, Ints]: ...
-def first_fit(lengths: Ints, max_tokens: int, name: str) -> tuple[Ints, Ints]: ...
+def partition(weights: Weights, parts: int, equal_size: bool, ascending: bool, name: str) -> tuple[Ints, Ints]: ...
+def first_fit(lengths: Ints, max_tokens: int) -> tuple[Ints, Ints]: ...
 def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, Ints]: ...
 def plan(
     lengths: Ints,
@@ -24,7 +35,9 @@ def plan(
     balance_ranks: bool,
     rollout_ids: Ints | None,
     global_batch_size: int | None,
-    name: str,
 ) -> list[Ints]: ...
 def group_lists(items: Ints, offsets: Ints) -> list[list[int]]: ...
 def rank_lists(samples: Ints, offsets: Ints, dp_size: int) -> tuple[list[list[int]], list[list[list[int]]]]: ...
+def curve_flops(lengths: Ints, per_token: int, per_pair: int, windows: list[tuple[int, int]]) -> Ints: ...
+def length_moments(lengths: Ints, windows: list[int]) -> tuple[int, int, list[int]]: ...
+def square_flops(lengths: Ints, per_token: int, per_square: int) -> npt.NDArray[np.float64]: ...

@@ -1,12 +1,12 @@
 """What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
 
-Values of arrays are checked by the core, which knows the sums as well.
+The values of weights are checked by the core, which reads them anyway.
 """
 
 from __future__ import annotations
 
 import operator
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,14 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
     else:
         _integers_of_objects(array, name, limit=63)
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
+    """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
+    lengths = as_integers(values, name)
+    if lengths.size and lengths.min() < 0:
+        _refuse(lengths < 0, lengths, name, ">= 0")
+    return lengths
 
 
 def as_weights(values: npt.ArrayLike, name: str) -> Weights:
@@ -97,6 +105,6 @@ def _integers_of_objects(array: npt.NDArray[np.object_], name: str, limit: int) 
     return numbers
 
 
-def _refuse(at_fault: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str) -> None:
+def _refuse(at_fault: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str) -> NoReturn:
     i = int(np.argmax(at_fault))
     raise ValueError(f"{name}[{i}] must be {rule}, got {array[i]}")

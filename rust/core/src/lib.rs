@@ -3,6 +3,7 @@
 //! Data flows one way: lengths → costs → packing → ranks → schedule.
 mod error;
 mod first_fit;
+mod flops;
 mod groups;
 mod lengths;
 mod partition;
@@ -14,6 +15,7 @@ mod weights;
 
 pub use error::{Error, Result};
 pub use first_fit::first_fit;
+pub use flops::{CostCurve, Moments, moments};
 pub use groups::Groups;
 pub use lengths::Lengths;
 pub use partition::karmarkar_karp;

@@ -102,7 +102,9 @@ proptest! {
 fn examples_of_the_published_behaviour() {
     let parts = |weights: &[u64], k, equal| {
         let mut sets = fast(&Weights::from_u64(weights.to_vec()), k, equal);
-        sets.iter_mut().for_each(|set| set.sort_unstable());
+        for set in &mut sets {
+            set.sort_unstable();
+        }
         sets
     };
     assert_eq!(parts(&[8, 7, 6, 5, 4], 2, false), [vec![1, 3, 4], vec![0, 2]]);

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule]
 mod _core {
-    use flopbalance_core::{Error, Groups, Lengths, Packing, Request, Schedule, Weights};
+    use flopbalance_core::{self as core, CostCurve, Error, Groups, Lengths, Packing, Request, Schedule, Weights};
     use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
     use pyo3::exceptions::{PyOverflowError, PyValueError};
     use pyo3::prelude::*;
@@ -70,7 +70,7 @@ mod _core {
         let weights = weights.read(py, name)?;
         let groups = py
             .detach(|| {
-                let groups = flopbalance_core::karmarkar_karp(&weights, parts, equal_size)?;
+                let groups = core::karmarkar_karp(&weights, parts, equal_size)?;
                 Ok(if ascending { groups.ascending() } else { groups })
             })
             .map_err(|error| raise(py, &error))?;
@@ -83,11 +83,10 @@ mod _core {
         py: Python<'py>,
         lengths: PyReadonlyArray1<'py, i64>,
         max_tokens: i64,
-        name: &str,
     ) -> PyResult<(Array<'py>, Array<'py>)> {
         let lengths = lengths.as_slice()?;
         let bins = py
-            .detach(|| Ok(flopbalance_core::first_fit(&Lengths::new(name, lengths)?, max_tokens)))
+            .detach(|| Ok(core::first_fit(&Lengths::new(lengths)?, max_tokens)))
             .map_err(|error| raise(py, &error))?;
         Ok(arrays(py, bins))
     }
@@ -104,9 +103,9 @@ mod _core {
         let (items, sizes, lengths) = (items.as_slice()?, sizes.as_slice()?, lengths.as_slice()?);
         let bins = py
             .detach(|| {
-                let lengths = Lengths::new("lengths", lengths)?;
+                let lengths = Lengths::new(lengths)?;
                 let mut bins = Groups::from_sizes("bins", items, sizes, lengths.len())?;
-                flopbalance_core::split(&mut bins, target, &lengths);
+                core::split(&mut bins, target, &lengths);
                 Ok(bins)
             })
             .map_err(|error| raise(py, &error))?;
@@ -127,7 +126,6 @@ mod _core {
         balance_ranks: bool,
         rollout_ids: Option<PyReadonlyArray1<'py, i64>>,
         global_batch_size: Option<NonZeroUsize>,
-        name: &str,
     ) -> PyResult<[Array<'py>; 6]> {
         let lengths = lengths.as_slice()?;
         let costs = costs.map(|costs| costs.read(py, "costs")).transpose()?;
@@ -149,9 +147,9 @@ mod _core {
             dropped,
         } = py
             .detach(|| {
-                let tokens = Lengths::new(name, lengths)?;
-                let costs = costs.map_or_else(|| Weights::from_i64(name, lengths), Ok)?;
-                flopbalance_core::plan(tokens, &costs, &request)
+                let tokens = Lengths::new(lengths)?;
+                let costs = costs.map_or_else(|| Weights::from_i64("lengths", lengths), Ok)?;
+                core::plan(tokens, &costs, &request)
             })
             .map_err(|error| raise(py, &error))?;
         Ok([samples, micro_batch_offsets, micro_batch_tokens, micro_batches_per_step, rollouts_per_step, dropped]
@@ -197,5 +195,44 @@ mod _core {
             micro_batches.push(PyList::new(py, of_rank)?);
         }
         Ok((PyList::new(py, partitions)?, PyList::new(py, micro_batches)?))
+    }
+
+    /// Exact FLOPs of each sequence; `windows` holds (window, FLOPs per pair).
+    #[pyfunction]
+    fn curve_flops<'py>(
+        py: Python<'py>,
+        lengths: PyReadonlyArray1<'py, i64>,
+        per_token: u64,
+        per_pair: u64,
+        windows: Vec<(u64, u64)>,
+    ) -> PyResult<Array<'py>> {
+        let lengths = lengths.as_slice()?;
+        let flops = py.detach(|| CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths));
+        flops.map(|flops| flops.into_pyarray(py)).map_err(|error| raise(py, &error))
+    }
+
+    /// Tokens, causal pairs and the pairs within each window, summed over the sequences.
+    #[pyfunction]
+    fn length_moments(
+        py: Python<'_>,
+        lengths: PyReadonlyArray1<'_, i64>,
+        windows: Vec<u64>,
+    ) -> PyResult<(u128, u128, Vec<u128>)> {
+        let lengths = lengths.as_slice()?;
+        let moments = py.detach(|| core::moments(lengths, &windows)).map_err(|error| raise(py, &error))?;
+        Ok((moments.tokens, moments.pairs, moments.window_pairs))
+    }
+
+    /// FLOPs of each sequence by a curve with a square term: exact integers, rounded once to float64.
+    #[pyfunction]
+    fn square_flops<'py>(
+        py: Python<'py>,
+        lengths: PyReadonlyArray1<'py, i64>,
+        per_token: u64,
+        per_square: u64,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let lengths = lengths.as_slice()?;
+        let flops = py.detach(|| CostCurve::new(per_token, per_square, 0, Vec::new()).flops_rounded(lengths));
+        flops.map(|flops| flops.into_pyarray(py)).map_err(|error| raise(py, &error))
     }
 }
