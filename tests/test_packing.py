@@ -7,23 +7,18 @@ import itertools
 
 import numpy as np
 import pytest
-import reference
-from families import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
+from families import FAMILIES
 from flopbalance import expand_bins_by_splitting, first_fit_pack, get_reverse_idx
+from tensor import Tensor
 
 LENGTHS = st.lists(st.integers(0, 12) | st.integers(0, 5000), max_size=80)
-WHOLE_FAMILIES = {name: family for name, family in FAMILIES.items() if name not in ("near_2_63", "near_2_64", "inexact")}
-
-
-class Tensor:
-    def __init__(self, values):
-        self.values = values
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array(self.values, dtype=dtype)
+WHOLE_FAMILIES = {
+    name: family for name, family in FAMILIES.items() if name not in ("near_2_63", "near_2_64", "inexact")
+}
 
 
 # -- first fit -------------------------------------------------------------------------------------------------------
@@ -64,9 +59,9 @@ def test_room_is_never_counted_past_64_bits():
         expand_bins_by_splitting(bins, 4, lengths)
         reference.expand_bins_by_splitting(expected, 4, lengths)
         assert bins == expected
-    with pytest.raises((ValueError, OverflowError), match="total_lengths"):
+    with pytest.raises((ValueError, OverflowError), match=r"lengths must be below 2\^63"):
         first_fit_pack([2**62, 2**62], 2**63 - 1)
-    with pytest.raises((ValueError, OverflowError), match="lengths"):
+    with pytest.raises((ValueError, OverflowError), match=r"lengths must be below 2\^63"):
         expand_bins_by_splitting([[0, 1]], 2, [2**62, 2**62])
 
 
@@ -75,7 +70,14 @@ def test_first_fit_takes_every_integer_type(dtype):
     lengths = [100, 120, 7, 100, 27, 3, 0, 127]
     expected = reference.first_fit_pack(lengths, 130)
     array = np.array(lengths, dtype)
-    for values in (array, np.repeat(array, 2)[::2], array[::-1].copy()[::-1], Tensor(array), tuple(lengths), list(array)):
+    for values in (
+        array,
+        np.repeat(array, 2)[::2],
+        array[::-1].copy()[::-1],
+        Tensor(array),
+        tuple(lengths),
+        list(array),
+    ):
         assert first_fit_pack(values, 130) == expected
 
 
