@@ -27,7 +27,7 @@ def first_fit(lengths: Ints, max_tokens: int) -> tuple[Ints, Ints]: ...
 def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, Ints]: ...
 def plan(
     lengths: Ints,
-    costs: Weights | None,
+    costs: Weights,
     packing: str,
     packing_size: int,
     dp_size: int,

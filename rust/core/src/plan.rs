@@ -68,7 +68,7 @@ pub struct Schedule {
 ///
 /// # Complexity
 /// **O(n log n)** time and **O(n)** space for n samples.
-pub fn plan(lengths: Lengths<'_>, costs: &Weights, request: &Request<'_>) -> Result<Schedule> {
+pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) -> Result<Schedule> {
     if costs.len() != lengths.len() {
         return Err(Error::Value(format!(
             "costs must hold one cost for each of the {} samples, got {}",

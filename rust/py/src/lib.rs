@@ -34,19 +34,17 @@ mod _core {
     /// What `arrays.as_weights` makes of an argument.
     #[derive(FromPyObject)]
     enum Numbers<'py> {
-        I64(PyReadonlyArray1<'py, i64>),
         U64(PyReadonlyArray1<'py, u64>),
         F64(PyReadonlyArray1<'py, f64>),
         Big(Vec<u128>),
     }
 
     impl Numbers<'_> {
-        fn read(self, py: Python<'_>, name: &str) -> PyResult<Weights> {
+        fn read(&self, py: Python<'_>, name: &str) -> PyResult<Weights<'_>> {
             match self {
-                Self::I64(values) => Weights::from_i64(name, values.as_slice()?),
-                Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?.to_vec())),
+                Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?)),
                 Self::F64(values) => Weights::from_f64(name, values.as_slice()?),
-                Self::Big(values) => Weights::from_u128(name, values),
+                Self::Big(values) => Weights::from_u128(name, values.clone()),
             }
             .map_err(|error| raise(py, &error))
         }
@@ -118,7 +116,7 @@ mod _core {
     fn plan<'py>(
         py: Python<'py>,
         lengths: PyReadonlyArray1<'py, i64>,
-        costs: Option<Numbers<'py>>,
+        costs: Numbers<'py>,
         packing: &str,
         packing_size: NonZeroUsize,
         dp_size: NonZeroUsize,
@@ -128,7 +126,7 @@ mod _core {
         global_batch_size: Option<NonZeroUsize>,
     ) -> PyResult<[Array<'py>; 6]> {
         let lengths = lengths.as_slice()?;
-        let costs = costs.map(|costs| costs.read(py, "costs")).transpose()?;
+        let costs = costs.read(py, "costs")?;
         let rollout_ids = rollout_ids.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
         let max_tokens = i64::try_from(packing_size.get()).unwrap_or(i64::MAX);
         let packing = match packing {
@@ -145,13 +143,7 @@ mod _core {
             micro_batches_per_step,
             rollouts_per_step,
             dropped,
-        } = py
-            .detach(|| {
-                let tokens = Lengths::new(lengths)?;
-                let costs = costs.map_or_else(|| Weights::from_i64("lengths", lengths), Ok)?;
-                core::plan(tokens, &costs, &request)
-            })
-            .map_err(|error| raise(py, &error))?;
+        } = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request)).map_err(|error| raise(py, &error))?;
         Ok([samples, micro_batch_offsets, micro_batch_tokens, micro_batches_per_step, rollouts_per_step, dropped]
             .map(|array| array.into_pyarray(py)))
     }
