@@ -1,4 +1,4 @@
-"""Families of weights, each a function of the sample count with a fixed seed: what sequence lengths look like, and worst cases."""
+"""Families of weights of any size, with fixed seeds: what lengths of samples look like, and worst cases."""
 
 from __future__ import annotations
 
