@@ -1,6 +1,9 @@
 """Balance samples of very different lengths over data-parallel ranks."""
 
 from flopbalance.arguments import add_balance_arguments, validate_balance_args
+from flopbalance.calibration import FittedCost
+from flopbalance.cost_check import CostCheck, check_costs
+from flopbalance.cost_model import CostModel
 from flopbalance.dp_schedule import build_dp_schedule
 from flopbalance.errors import ScheduleError
 from flopbalance.lengths_file import read_lengths
@@ -12,6 +15,9 @@ from flopbalance.rollout import Rollout, synthetic_rollout
 from flopbalance.schedule import RankSchedule, Schedule
 
 __all__ = [
+    "CostCheck",
+    "CostModel",
+    "FittedCost",
     "PublishedFlops",
     "RankSchedule",
     "Rollout",
@@ -20,6 +26,7 @@ __all__ = [
     "add_balance_arguments",
     "build_dp_schedule",
     "calculate_fwd_flops",
+    "check_costs",
     "expand_bins_by_splitting",
     "first_fit_pack",
     "get_reverse_idx",

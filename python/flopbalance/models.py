@@ -32,12 +32,25 @@ def load_shape(name: str) -> Shape:
     >>> load_shape("Qwen3-8B")["hidden_size"]
     4096
     """
-    shapes: dict[str, Shape] = json.loads(importlib.resources.files("flopbalance").joinpath("models.json").read_text())
+    shapes = built_in_shapes()
     names = {known.lower(): known for known in shapes}
     if name.lower() not in names:
         near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5) or names
         raise ValueError(f"model must be a built-in shape, got {name!r}; near it: {', '.join(names[n] for n in near)}")
     return shapes[names[name.lower()]]
+
+
+def built_in_shapes() -> dict[str, Shape]:
+    """Return all built-in models by name.
+
+    Examples
+    --------
+    >>> len(built_in_shapes())
+    42
+    """
+    text = importlib.resources.files("flopbalance").joinpath("models.json").read_text(encoding="utf-8")
+    shapes: dict[str, Shape] = json.loads(text)
+    return shapes
 
 
 def load_shape_file(path: str) -> Shape:

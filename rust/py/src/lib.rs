@@ -215,16 +215,19 @@ mod _core {
         Ok((moments.tokens, moments.pairs, moments.window_pairs))
     }
 
-    /// FLOPs of each sequence by a curve with a square term: exact integers, rounded once to float64.
+    /// FLOPs of each sequence by a curve that may have a square term: exact integers, rounded once to float64.
     #[pyfunction]
-    fn square_flops<'py>(
+    fn curve_flops_rounded<'py>(
         py: Python<'py>,
         lengths: PyReadonlyArray1<'py, i64>,
         per_token: u64,
         per_square: u64,
+        per_pair: u64,
+        windows: Vec<(u64, u64)>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let lengths = lengths.as_slice()?;
-        let flops = py.detach(|| CostCurve::new(per_token, per_square, 0, Vec::new()).flops_rounded(lengths));
+        let curve = CostCurve::new(per_token, per_square, per_pair, windows);
+        let flops = py.detach(|| curve.flops_rounded(lengths));
         flops.map(|flops| flops.into_pyarray(py)).map_err(|error| raise(py, &error))
     }
 }
