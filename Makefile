@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed $(VENV)/.tools
 	cargo test --workspace --locked
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --pyargs tests flopbalance
 	$(BIN)/python -m mypy.stubtest flopbalance._core
 
 lint: $(VENV)/.installed $(VENV)/.tools

@@ -1,18 +1,20 @@
 """What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
 
-Values of arrays are checked by the core, which knows the sums as well.
+The core checks what it reads anyway: floats, and sums.
 """
 
 from __future__ import annotations
 
 import operator
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-Weights: TypeAlias = "npt.NDArray[np.int64 | np.uint64 | np.float64] | list[int]"
+Weights: TypeAlias = "npt.NDArray[np.uint64 | np.float64] | list[int]"
+
+_Integer = TypeVar("_Integer", bound=np.integer[Any])
 
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
@@ -49,8 +51,13 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
+def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
+    """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
+    return _not_negative(as_integers(values, name), name)
+
+
 def as_weights(values: npt.ArrayLike, name: str) -> Weights:
-    """Return numbers in a type that holds them exactly: int64, uint64, float64, or Python integers beyond."""
+    """Return numbers in a type that holds them exactly: uint64, float64, or Python integers beyond."""
     array = _as_numbers(values, name)
     kind = array.dtype.kind
     if kind == "f":
@@ -65,7 +72,9 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
         return np.ascontiguousarray(array, dtype=np.float64)
     if kind == "O":
         return _integers_of_objects(array, name, limit=128)
-    return np.ascontiguousarray(array, dtype=np.uint64 if array.dtype == np.uint64 else np.int64)
+    if kind == "u":
+        return np.ascontiguousarray(array, dtype=np.uint64)
+    return np.ascontiguousarray(_not_negative(array, name), dtype=np.int64).view(np.uint64)
 
 
 def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
@@ -97,6 +106,12 @@ def _integers_of_objects(array: npt.NDArray[np.object_], name: str, limit: int) 
     return numbers
 
 
-def _refuse(at_fault: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str) -> None:
+def _not_negative(array: npt.NDArray[_Integer], name: str) -> npt.NDArray[_Integer]:
+    if array.size and array.min() < 0:
+        _refuse(array < 0, array, name, ">= 0")
+    return array
+
+
+def _refuse(at_fault: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str) -> NoReturn:
     i = int(np.argmax(at_fault))
     raise ValueError(f"{name}[{i}] must be {rule}, got {array[i]}")

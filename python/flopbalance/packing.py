@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.arrays import as_count, as_integers
+from flopbalance.arrays import as_count, as_integers, as_lengths
 
 
 def first_fit_pack(total_lengths: npt.ArrayLike, max_tokens_per_bin: int) -> list[list[int]]:
@@ -38,9 +38,9 @@ def first_fit_pack(total_lengths: npt.ArrayLike, max_tokens_per_bin: int) -> lis
     >>> first_fit_pack([11, 0, 1], 10)
     [[0], [1, 2]]
     """
-    lengths = as_integers(total_lengths, "total_lengths")
+    lengths = as_lengths(total_lengths, "total_lengths")
     max_tokens = as_count(max_tokens_per_bin, "max_tokens_per_bin")
-    return _core.group_lists(*_core.first_fit(lengths, max_tokens, "total_lengths"))
+    return _core.group_lists(*_core.first_fit(lengths, max_tokens))
 
 
 def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: npt.ArrayLike) -> None:
@@ -75,4 +75,4 @@ def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: 
     samples = as_integers([sample for samples in bins for sample in samples], "bins")
     sizes = np.array([len(samples) for samples in bins], dtype=np.int64)
     target = as_count(target_count, "target_count", minimum=0)
-    bins[:] = _core.group_lists(*_core.split(samples, sizes, target, as_integers(lengths, "lengths")))
+    bins[:] = _core.group_lists(*_core.split(samples, sizes, target, as_lengths(lengths, "lengths")))

@@ -10,9 +10,7 @@ from flopbalance import _core
 from flopbalance.arrays import as_count, as_integers, as_weights
 
 
-def get_seqlen_balanced_partitions(
-    seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool
-) -> list[list[int]]:
+def get_seqlen_balanced_partitions(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool) -> list[list[int]]:
     """Partition weights into parts of nearly equal sum, heaviest part first.
 
     Parameters
@@ -79,7 +77,7 @@ def karmarkar_karp(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bo
     Examples
     --------
     >>> karmarkar_karp([8, 7, 6, 5, 4], 2, equal_size=False)
-    [[3, 4, 1], [0, 2]]
+    [[4, 1, 3], [0, 2]]
     """
     return _partition(seqlen_list, k_partitions, equal_size, ascending=False)
 
@@ -117,6 +115,8 @@ def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:
     inverse = [-1] * len(indices)
     for position, index in enumerate(indices):
         if not 0 <= index < len(inverse) or inverse[index] >= 0:
-            raise ValueError(f"idx_map must hold every number from 0 to {len(inverse) - 1} once, got {index} at {position}")
+            raise ValueError(
+                f"idx_map must hold every number from 0 to {len(inverse) - 1} once, got {index} at {position}"
+            )
         inverse[index] = position
     return inverse

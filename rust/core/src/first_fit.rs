@@ -17,9 +17,13 @@ pub fn first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
     let mut rooms = Rooms::new();
     let labels: Vec<u32> = lengths
         .iter()
-        .map(|&length| match rooms.first(length) {
-            Some(bin) => rooms.set(bin, rooms.levels[0][bin] - length),
-            None => rooms.open((max_tokens - length).max(FULL)),
+        .map(|&length| {
+            let (bin, room) = match rooms.first(length) {
+                Some(bin) => (bin, rooms.room(bin)),
+                None => (rooms.open(), max_tokens),
+            };
+            rooms.set(bin, (room - length).max(FULL));
+            bin as u32
         })
         .collect();
     Groups::from_labels(&labels, rooms.bins)
@@ -28,62 +32,71 @@ pub fn first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
 /// The room of a bin that is closed even to a sample of no tokens.
 const FULL: i64 = -1;
 
-/// Children of a node: one cache line or two, scanned without a branch.
-const FAN_OUT: usize = 16;
-
-/// The room of every bin, under a tree of maxima: `levels[l + 1][i]` is the largest of the `FAN_OUT` values
-/// of `levels[l]` from `FAN_OUT * i` on; the last level is the root's children. Unused places are full.
+/// The room of every bin in a binary tree of maxima: `tree[leaves + bin]` is a bin's room, `tree[i]` the larger of
+/// `tree[2 * i]` and `tree[2 * i + 1]`; leaves without a bin are full.
+///
+/// Wider nodes, compared in vector registers, took as long: what they save in levels they lose when the maximum of
+/// a node is taken again.
 struct Rooms {
-    levels: Vec<Vec<i64>>,
+    tree: Vec<i64>,
+    leaves: usize,
     bins: usize,
 }
 
 impl Rooms {
     fn new() -> Self {
-        Self { levels: vec![vec![FULL; FAN_OUT]], bins: 0 }
+        Self { tree: vec![FULL; 2], leaves: 1, bins: 0 }
+    }
+
+    fn room(&self, bin: usize) -> i64 {
+        self.tree[self.leaves + bin]
     }
 
     /// The first bin with room for `length`.
     fn first(&self, length: i64) -> Option<usize> {
-        self.levels.iter().rev().try_fold(0, |node, level| {
-            let start = node * FAN_OUT;
-            level[start..start + FAN_OUT].iter().position(|&room| room >= length).map(|child| start + child)
-        })
+        if self.tree[1] < length {
+            return None;
+        }
+        let mut node = 1;
+        while node < self.leaves {
+            node *= 2;
+            node += usize::from(self.tree[node] < length);
+        }
+        Some(node - self.leaves)
     }
 
-    fn open(&mut self, room: i64) -> u32 {
-        let bin = self.bins;
+    /// The number of a new bin, which is full until its room is set.
+    fn open(&mut self) -> usize {
+        if self.bins == self.leaves {
+            self.grow();
+        }
         self.bins += 1;
-        let mut node = bin;
-        for level in 0.. {
-            let children = &mut self.levels[level];
-            if node < children.len() {
-                break;
-            }
-            children.resize(children.len() + FAN_OUT, FULL);
-            if level + 1 == self.levels.len() {
-                // The root had one node's children and gets a second: it moves up.
-                let mut top = vec![FULL; FAN_OUT];
-                top[0] = self.levels[level].iter().copied().fold(FULL, i64::max);
-                self.levels.push(top);
-            }
-            node /= FAN_OUT;
-        }
-        self.set(bin, room)
+        self.bins - 1
     }
 
-    fn set(&mut self, bin: usize, room: i64) -> u32 {
-        let (mut node, mut value) = (bin, room);
-        for level in 0..self.levels.len() {
-            let before = std::mem::replace(&mut self.levels[level][node], value);
-            if before == value {
+    fn set(&mut self, bin: usize, room: i64) {
+        let mut node = self.leaves + bin;
+        self.tree[node] = room;
+        while node > 1 {
+            node /= 2;
+            let largest = self.tree[2 * node].max(self.tree[2 * node + 1]);
+            if self.tree[node] == largest {
                 break;
             }
-            let start = node / FAN_OUT * FAN_OUT;
-            value = self.levels[level][start..start + FAN_OUT].iter().copied().fold(FULL, i64::max);
-            node /= FAN_OUT;
+            self.tree[node] = largest;
         }
-        bin as u32
+    }
+
+    /// Doubles the leaves: the old tree becomes the left half of the new one, level by level.
+    fn grow(&mut self) {
+        let mut grown = vec![FULL; 4 * self.leaves];
+        grown[1] = self.tree[1];
+        let mut width = 1;
+        while width <= self.leaves {
+            grown[2 * width..3 * width].copy_from_slice(&self.tree[width..2 * width]);
+            width *= 2;
+        }
+        (self.tree, self.leaves) = (grown, 2 * self.leaves);
     }
 }
 

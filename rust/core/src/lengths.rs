@@ -7,20 +7,20 @@ use std::ops::Deref;
 pub struct Lengths<'a>(&'a [i64]);
 
 impl<'a> Lengths<'a> {
-    /// Checks `lengths`; `name` is the argument's, for the refusal. Computes in **O(n)** time.
-    pub fn new(name: &str, lengths: &'a [i64]) -> Result<Self> {
+    /// Checks `lengths`. Computes in **O(n)** time.
+    pub fn new(lengths: &'a [i64]) -> Result<Self> {
         if lengths.len() >= u32::MAX as usize {
-            return Err(Error::Value(format!("{name} must hold fewer than 2^32 - 1 samples, got {}", lengths.len())));
+            return Err(Error::Value(format!("lengths must hold fewer than 2^32 - 1 samples, got {}", lengths.len())));
         }
         // One pass without a branch; the sample at fault is looked for only when there is one.
         let (any, total) =
             lengths.iter().fold((0, 0_i128), |(any, total), &length| (any | length, total + i128::from(length)));
         if any < 0 {
             let i = lengths.iter().position(|&length| length < 0).unwrap_or_default();
-            return Err(Error::Value(format!("{name}[{i}] must be >= 0, got {}", lengths[i])));
+            return Err(Error::Value(format!("lengths[{i}] must be >= 0, got {}", lengths[i])));
         }
         if i64::try_from(total).is_err() {
-            return Err(Error::Value(format!("the sum of {name} must be below 2^63, got {total}")));
+            return Err(Error::Value(format!("the sum of lengths must be below 2^63, got {total}")));
         }
         Ok(Self(lengths))
     }

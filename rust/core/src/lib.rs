@@ -4,6 +4,7 @@
 mod capped;
 mod error;
 mod first_fit;
+mod flops;
 mod groups;
 mod lengths;
 mod micro_batch;
@@ -23,6 +24,7 @@ mod weights;
 pub use capped::{StepProblem, plan_step};
 pub use error::{Error, Result};
 pub use first_fit::first_fit;
+pub use flops::{CostCurve, Moments, moments};
 pub use groups::Groups;
 pub use lengths::Lengths;
 pub use objective::Objective;

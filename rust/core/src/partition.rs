@@ -17,6 +17,7 @@ use crate::groups::Groups;
 use crate::sort::ascending;
 use crate::weights::{Weight, Weights};
 use crate::{Error, Result};
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::num::NonZeroUsize;
 
@@ -34,10 +35,13 @@ use std::num::NonZeroUsize;
 /// # Complexity
 /// **O(n log n)** time in both modes and **O(n)** space, for integers of any size. Float weights whose sums
 /// round are added item by item, which costs the length of the joined set at every merge.
-pub fn karmarkar_karp(weights: &Weights, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
+pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
     let (n, k) = (weights.len(), parts.get());
     if n > u32::MAX as usize {
         return Err(Error::Value(format!("seqlen_list must hold fewer than 2^32 items, got {n}")));
+    }
+    if n == 0 {
+        return Err(Error::Value("seqlen_list must hold at least one item, got none".into()));
     }
     if k > n {
         return Err(Error::Value(format!("k_partitions must be <= the number of items, {n}, got {k}")));
@@ -57,26 +61,35 @@ pub fn karmarkar_karp(weights: &Weights, parts: NonZeroUsize, equal_size: bool) 
 /// As [`karmarkar_karp`], for `1 <= k <= weights.len()` that fits the mode.
 pub(crate) fn partition<W: Weight>(weights: &[W], k: usize, equal_size: bool) -> Groups {
     let order = ascending(weights);
+    if k == 1 {
+        // Every spread is zero: the heaviest item takes in the next, down to the lightest.
+        let n = order.len() as u32;
+        return Groups { items: order.into_iter().rev().collect(), ranges: std::iter::once(0..n).collect() };
+    }
     let mut differencing = Differencing::new(weights, k);
-    let last = if k == 1 {
-        differencing.only_set(&order)
-    } else if equal_size {
-        differencing.equal(&order)
+    if equal_size {
+        differencing.start_full(&order);
     } else {
-        differencing.unequal(&order)
-    };
-    differencing.groups(&last)
+        differencing.singles = &order;
+    }
+    let last = differencing.last_state();
+    differencing.groups(last)
 }
 
-/// Items joined so far; sets compare by (sum, item count, first item).
+/// Items joined so far, a linked list from first to last; sets compare by (sum, item count, first item).
 #[derive(Clone, Copy, Default)]
 struct Set<W> {
     sum: W,
     /// Item count in the high half, first item in the low half: ties in one comparison.
     tie: u64,
+    last: u32,
 }
 
 impl<W: Weight> Set<W> {
+    fn single(weights: &[W], item: u32) -> Self {
+        Self { sum: weights[item as usize], tie: 1 << 32 | u64::from(item), last: item }
+    }
+
     fn first(self) -> u32 {
         self.tie as u32
     }
@@ -85,7 +98,7 @@ impl<W: Weight> Set<W> {
         W::less((self.sum, self.tie), (other.sum, other.tie))
     }
 
-    fn descending(a: &Self, b: &Self) -> std::cmp::Ordering {
+    fn descending(a: &Self, b: &Self) -> Ordering {
         b.sum.order(a.sum).then(b.tie.cmp(&a.tie))
     }
 }
@@ -108,29 +121,28 @@ impl<W: Weight> PartialEq for Full<W> {
 }
 impl<W: Weight> Eq for Full<W> {}
 impl<W: Weight> PartialOrd for Full<W> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 impl<W: Weight> Ord for Full<W> {
-    /// The state that comes first is the greatest.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let by_spread = self.spread.order(other.spread);
-        by_spread.then_with(|| Set::descending(&other.largest, &self.largest))
+    /// The state that comes first is the greatest: of two, the one with the larger spread, then the larger first set.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.spread.order(other.spread).then_with(|| Set::descending(&other.largest, &self.largest))
     }
 }
 
 /// The sets and item lists of all states.
 struct Differencing<'a, W> {
     weights: &'a [W],
+    /// Items that are in no state yet, ascending.
+    singles: &'a [u32],
     k: usize,
     /// k sets for every slot.
     arena: Vec<Set<W>>,
     free_slots: Vec<u32>,
     /// The item after an item in its set's list.
     next: Vec<u32>,
-    /// The last item of the set whose first item this is.
-    last: Vec<u32>,
     heap: BinaryHeap<Full<W>>,
     /// Sets taken out of a state during a merge.
     taken: Vec<Set<W>>,
@@ -141,100 +153,75 @@ impl<'a, W: Weight> Differencing<'a, W> {
         let n = weights.len();
         Self {
             weights,
+            singles: &[],
             k,
             arena: Vec::with_capacity((n / k + 1) * k), // at most n / k full states and the partial one
             free_slots: Vec::new(),
             next: vec![0; n],
-            last: (0..n as u32).collect(),
             heap: BinaryHeap::new(),
             taken: Vec::new(),
         }
     }
 
-    fn single(&self, item: u32) -> Set<W> {
-        Set { sum: self.weights[item as usize], tie: 1 << 32 | u64::from(item) }
-    }
-
-    /// One part: every state has spread zero, so the heaviest takes in the next, down to the lightest.
-    fn only_set(&mut self, order: &[u32]) -> Vec<Set<W>> {
-        let mut items = order.iter().rev().map(|&item| self.single(item)).collect::<Vec<_>>().into_iter();
-        let heaviest = items.next().unwrap_or_default();
-        vec![items.fold(heaviest, |set, item| self.join(set, item))]
-    }
-
     /// Every run of k items is a full state from the start.
-    fn equal(&mut self, order: &[u32]) -> Vec<Set<W>> {
-        let states = order
-            .chunks_exact(self.k)
-            .map(|run| {
-                let slot = self.new_slot();
-                for (place, &item) in run.iter().rev().enumerate() {
-                    self.arena[slot as usize * self.k + place] = self.single(item);
-                }
-                self.sorted(slot)
-            })
-            .collect::<Vec<_>>();
-        self.heap = BinaryHeap::from(states);
-        while let Some(a) = self.heap.pop() {
-            let Some(b) = self.heap.pop() else {
-                return self.sets(a).to_vec();
-            };
-            let merged = self.merge(a, b);
-            self.heap.push(merged);
-        }
-        Vec::new()
+    fn start_full(&mut self, order: &[u32]) {
+        let states = order.chunks_exact(self.k).map(|run| {
+            self.arena.extend(run.iter().rev().map(|&item| Set::single(self.weights, item)));
+            self.sorted((self.arena.len() / self.k - 1) as u32)
+        });
+        self.heap = states.collect::<Vec<_>>().into();
     }
 
-    fn unequal(&mut self, order: &[u32]) -> Vec<Set<W>> {
-        let mut singles = order.iter().rev().map(|&item| (self.weights[item as usize], item)).peekable();
-        let single = |(sum, item): (W, u32)| Set { sum, tie: 1 << 32 | u64::from(item) };
+    /// Merges the two states that come first until one is left.
+    fn last_state(&mut self) -> Full<W> {
         loop {
-            // A: the next single item or the first full state.
-            let single_leads = match (singles.peek(), self.heap.peek()) {
-                (Some(&item), Some(full)) => leads(single(item), full),
-                (item, _) => item.is_some(),
-            };
-            if single_leads {
-                let slot = self.new_slot();
-                let place = slot as usize * self.k;
-                let mut m = 0;
-                // The partial state leads until it is full. It takes in singles...
-                while m < self.k
-                    && let Some(item) =
-                        singles.next_if(|&item| self.heap.peek().is_none_or(|full| leads(single(item), full)))
-                {
-                    self.arena[place + m] = single(item);
-                    m += 1;
-                }
-                let state = if m == self.k {
-                    self.sorted(slot)
-                } else {
-                    // ...or a full state, which makes it full. There is one: k singles made the first.
-                    self.free_slots.push(slot);
-                    let partial = self.arena[place..place + m].to_vec();
-                    let full = self.heap.pop().expect("a state is partial only beside a full one");
-                    self.absorb(full, &partial, true)
-                };
-                self.heap.push(state);
+            if let Some(set) = self.leading_single() {
+                let full = self.fill(set);
+                self.heap.push(full);
+                continue;
+            }
+            let a = self.heap.pop().expect("merging leaves one state");
+            if let Some(set) = self.leading_single() {
+                let full = self.absorb(a, &[set], false);
+                self.heap.push(full);
+            } else if let Some(&b) = self.heap.peek() {
+                let full = self.merge(a, b);
+                *self.heap.peek_mut().expect("b is there") = full;
             } else {
-                let a = self.heap.pop().expect("the first state is full when no single leads");
-                let state = match (singles.peek(), self.heap.peek()) {
-                    (Some(&item), second) if second.is_none_or(|full| leads(single(item), full)) => {
-                        singles.next();
-                        self.absorb(a, &[single(item)], false)
-                    }
-                    (_, Some(_)) => {
-                        let b = self.heap.pop().expect("just seen");
-                        self.merge(a, b)
-                    }
-                    (_, None) => {
-                        self.sort_slot(a);
-                        return self.sets(a).to_vec();
-                    }
-                };
-                self.heap.push(state);
+                return a;
             }
         }
+    }
+
+    /// Takes the next single item, if it comes before every full state. Its spread is its weight.
+    fn leading_single(&mut self) -> Option<Set<W>> {
+        let (&item, others) = self.singles.split_last()?;
+        let set = Set::single(self.weights, item);
+        let single = Full { spread: set.sum, largest: set, slot: 0, run: 0, heap: 0 }; // compared, never stored
+        let leads = self.heap.peek().is_none_or(|full| *full < single);
+        leads.then(|| {
+            self.singles = others;
+            set
+        })
+    }
+
+    /// Makes a full state of a single item that leads: it and what comes next, until no set is empty.
+    fn fill(&mut self, heaviest: Set<W>) -> Full<W> {
+        let slot = self.new_slot();
+        let start = slot as usize * self.k;
+        self.arena[start] = heaviest;
+        for m in 1..self.k {
+            if let Some(set) = self.leading_single() {
+                self.arena[start + m] = set;
+            } else {
+                // A full state comes next, and it has the empty sets' places covered.
+                self.free_slots.push(slot);
+                let partial = self.arena[start..start + m].to_vec();
+                let full = self.heap.pop().expect("k singles made the first full state");
+                return self.absorb(full, &partial, true);
+            }
+        }
+        self.sorted(slot)
     }
 
     /// Two full states: the i-th heaviest of A takes in the i-th lightest of B.
@@ -269,23 +256,20 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     /// The first set with the items of the second appended.
     fn join(&mut self, a: Set<W>, b: Set<W>) -> Set<W> {
-        let end = self.last[b.first() as usize];
         let sum = if W::EXACT {
             a.sum.plus(b.sum)
         } else {
             let (mut sum, mut item) = (a.sum, b.first());
             loop {
                 sum = sum.plus(self.weights[item as usize]);
-                if item == end {
+                if item == b.last {
                     break sum;
                 }
                 item = self.next[item as usize];
             }
         };
-        let a_last = &mut self.last[a.first() as usize];
-        self.next[*a_last as usize] = b.first();
-        *a_last = end;
-        Set { sum, tie: a.tie + (b.tie >> 32 << 32) }
+        self.next[a.last as usize] = b.first();
+        Set { sum, tie: a.tie + (b.tie >> 32 << 32), last: b.last }
     }
 
     fn new_slot(&mut self) -> u32 {
@@ -375,9 +359,11 @@ impl<'a, W: Weight> Differencing<'a, W> {
     }
 
     /// The final sets with their items.
-    fn groups(&self, sets: &[Set<W>]) -> Groups {
+    fn groups(&mut self, last: Full<W>) -> Groups {
+        self.sort_slot(last);
         let mut items = Vec::with_capacity(self.weights.len());
-        let ranges = sets
+        let ranges = self
+            .sets(last)
             .iter()
             .map(|set| {
                 let start = items.len() as u32;
@@ -391,11 +377,6 @@ impl<'a, W: Weight> Differencing<'a, W> {
             .collect();
         Groups { items, ranges }
     }
-}
-
-/// Whether a single item comes before a full state: its spread is its weight, since its other sets are empty.
-fn leads<W: Weight>(single: Set<W>, full: &Full<W>) -> bool {
-    single.sum.order(full.spread).then_with(|| Set::descending(&full.largest, &single)).is_gt()
 }
 
 fn sort_descending<W: Weight>(sets: &mut [Set<W>]) {

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule]
 mod _core {
-    use flopbalance_core::{Error, Groups, Lengths, Packing, Request, Schedule, Weights};
+    use flopbalance_core::{self as core, CostCurve, Error, Groups, Lengths, Packing, Request, Schedule, Weights};
     use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
     use pyo3::exceptions::{PyOverflowError, PyValueError};
     use pyo3::prelude::*;
@@ -34,19 +34,17 @@ mod _core {
     /// What `arrays.as_weights` makes of an argument.
     #[derive(FromPyObject)]
     enum Numbers<'py> {
-        I64(PyReadonlyArray1<'py, i64>),
         U64(PyReadonlyArray1<'py, u64>),
         F64(PyReadonlyArray1<'py, f64>),
         Big(Vec<u128>),
     }
 
     impl Numbers<'_> {
-        fn read(self, py: Python<'_>, name: &str) -> PyResult<Weights> {
+        fn read(&self, py: Python<'_>, name: &str) -> PyResult<Weights<'_>> {
             match self {
-                Self::I64(values) => Weights::from_i64(name, values.as_slice()?),
-                Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?.to_vec())),
+                Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?)),
                 Self::F64(values) => Weights::from_f64(name, values.as_slice()?),
-                Self::Big(values) => Weights::from_u128(name, values),
+                Self::Big(values) => Weights::from_u128(name, values.clone()),
             }
             .map_err(|error| raise(py, &error))
         }
@@ -70,7 +68,7 @@ mod _core {
         let weights = weights.read(py, name)?;
         let groups = py
             .detach(|| {
-                let groups = flopbalance_core::karmarkar_karp(&weights, parts, equal_size)?;
+                let groups = core::karmarkar_karp(&weights, parts, equal_size)?;
                 Ok(if ascending { groups.ascending() } else { groups })
             })
             .map_err(|error| raise(py, &error))?;
@@ -83,11 +81,10 @@ mod _core {
         py: Python<'py>,
         lengths: PyReadonlyArray1<'py, i64>,
         max_tokens: i64,
-        name: &str,
     ) -> PyResult<(Array<'py>, Array<'py>)> {
         let lengths = lengths.as_slice()?;
         let bins = py
-            .detach(|| Ok(flopbalance_core::first_fit(&Lengths::new(name, lengths)?, max_tokens)))
+            .detach(|| Ok(core::first_fit(&Lengths::new(lengths)?, max_tokens)))
             .map_err(|error| raise(py, &error))?;
         Ok(arrays(py, bins))
     }
@@ -104,9 +101,9 @@ mod _core {
         let (items, sizes, lengths) = (items.as_slice()?, sizes.as_slice()?, lengths.as_slice()?);
         let bins = py
             .detach(|| {
-                let lengths = Lengths::new("lengths", lengths)?;
+                let lengths = Lengths::new(lengths)?;
                 let mut bins = Groups::from_sizes("bins", items, sizes, lengths.len())?;
-                flopbalance_core::split(&mut bins, target, &lengths);
+                core::split(&mut bins, target, &lengths);
                 Ok(bins)
             })
             .map_err(|error| raise(py, &error))?;
@@ -119,7 +116,7 @@ mod _core {
     fn plan<'py>(
         py: Python<'py>,
         lengths: PyReadonlyArray1<'py, i64>,
-        costs: Option<Numbers<'py>>,
+        costs: Numbers<'py>,
         packing: &str,
         packing_size: NonZeroUsize,
         dp_size: NonZeroUsize,
@@ -127,10 +124,9 @@ mod _core {
         balance_ranks: bool,
         rollout_ids: Option<PyReadonlyArray1<'py, i64>>,
         global_batch_size: Option<NonZeroUsize>,
-        name: &str,
     ) -> PyResult<[Array<'py>; 6]> {
         let lengths = lengths.as_slice()?;
-        let costs = costs.map(|costs| costs.read(py, "costs")).transpose()?;
+        let costs = costs.read(py, "costs")?;
         let rollout_ids = rollout_ids.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
         let max_tokens = i64::try_from(packing_size.get()).unwrap_or(i64::MAX);
         let packing = match packing {
@@ -147,13 +143,7 @@ mod _core {
             micro_batches_per_step,
             rollouts_per_step,
             dropped,
-        } = py
-            .detach(|| {
-                let tokens = Lengths::new(name, lengths)?;
-                let costs = costs.map_or_else(|| Weights::from_i64(name, lengths), Ok)?;
-                flopbalance_core::plan(tokens, &costs, &request)
-            })
-            .map_err(|error| raise(py, &error))?;
+        } = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request)).map_err(|error| raise(py, &error))?;
         Ok([samples, micro_batch_offsets, micro_batch_tokens, micro_batches_per_step, rollouts_per_step, dropped]
             .map(|array| array.into_pyarray(py)))
     }
@@ -197,5 +187,47 @@ mod _core {
             micro_batches.push(PyList::new(py, of_rank)?);
         }
         Ok((PyList::new(py, partitions)?, PyList::new(py, micro_batches)?))
+    }
+
+    /// Exact FLOPs of each sequence; `windows` holds (window, FLOPs per pair).
+    #[pyfunction]
+    fn curve_flops<'py>(
+        py: Python<'py>,
+        lengths: PyReadonlyArray1<'py, i64>,
+        per_token: u64,
+        per_pair: u64,
+        windows: Vec<(u64, u64)>,
+    ) -> PyResult<Array<'py>> {
+        let lengths = lengths.as_slice()?;
+        let flops = py.detach(|| CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths));
+        flops.map(|flops| flops.into_pyarray(py)).map_err(|error| raise(py, &error))
+    }
+
+    /// Tokens, causal pairs and the pairs within each window, summed over the sequences.
+    #[pyfunction]
+    fn length_moments(
+        py: Python<'_>,
+        lengths: PyReadonlyArray1<'_, i64>,
+        windows: Vec<u64>,
+    ) -> PyResult<(u128, u128, Vec<u128>)> {
+        let lengths = lengths.as_slice()?;
+        let moments = py.detach(|| core::moments(lengths, &windows)).map_err(|error| raise(py, &error))?;
+        Ok((moments.tokens, moments.pairs, moments.window_pairs))
+    }
+
+    /// FLOPs of each sequence by a curve that may have a square term: exact integers, rounded once to float64.
+    #[pyfunction]
+    fn curve_flops_rounded<'py>(
+        py: Python<'py>,
+        lengths: PyReadonlyArray1<'py, i64>,
+        per_token: u64,
+        per_square: u64,
+        per_pair: u64,
+        windows: Vec<(u64, u64)>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let lengths = lengths.as_slice()?;
+        let curve = CostCurve::new(per_token, per_square, per_pair, windows);
+        let flops = py.detach(|| curve.flops_rounded(lengths));
+        flops.map(|flops| flops.into_pyarray(py)).map_err(|error| raise(py, &error))
     }
 }
