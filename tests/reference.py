@@ -43,12 +43,12 @@ def queued(state: list, k: int) -> tuple:
 
 
 def merged(a: list, b: list, weights: Sequence[Number], k: int) -> list:
-    """Join the heaviest set of b to the lightest of a, and so on; the other sets of a keep their order."""
-    empty = k - len(a)
-    taken = max(0, len(b) - empty)
-    state = a[taken:]
-    for i, heavy in enumerate(reversed(b)):
-        insort(state, heavy if i < empty else joined(a[i - empty], heavy, weights))
+    """Join the heaviest set of b to the lightest of a, and so on; where one of the two is empty the other stays."""
+    pairs = max(0, len(a) + len(b) - k)
+    fewer, state = sorted((a[pairs:], b[pairs:]), key=len)
+    both = [joined(light, heavy, weights) for light, heavy in zip(a[:pairs], reversed(b[:pairs]), strict=True)]
+    for one in fewer + both:
+        insort(state, one)
     return state
 
 
