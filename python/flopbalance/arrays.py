@@ -61,15 +61,12 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
     array = _as_numbers(values, name)
     kind = array.dtype.kind
     if kind == "f":
-        if not isinstance(values, np.ndarray) and array.size and np.nanmax(array) >= _EXACT_FLOAT:
-            # A list of large integers, or of integers and floats, may have been rounded to floats on the way.
-            array = np.array(values, dtype=object)
-            if all(isinstance(value, float) for value in array):
-                return np.ascontiguousarray(array, dtype=np.float64)
-            return _integers_of_objects(array, name, limit=128)
         if array.dtype.itemsize > 8:
             raise ValueError(f"{name} must hold floats of at most 64 bits, got {array.dtype}")
-        return np.ascontiguousarray(array, dtype=np.float64)
+        array = np.ascontiguousarray(array, dtype=np.float64)
+        if not isinstance(values, np.ndarray) and array.max(initial=0) >= _EXACT_FLOAT:
+            return _unrounded(values, array, name)
+        return array
     if kind == "O":
         return _integers_of_objects(array, name, limit=128)
     if kind == "u":
@@ -86,6 +83,18 @@ def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
     if array.dtype.kind not in "iufO":
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+    return array
+
+
+def _unrounded(values: npt.ArrayLike, array: npt.NDArray[np.float64], name: str) -> Weights:
+    """Return large integers of a list that NumPy has made floats of, exactly."""
+    objects = np.array(values, dtype=object)
+    integers = [isinstance(value, (int, np.integer)) for value in objects]
+    if all(integers):
+        return _integers_of_objects(objects, name, limit=128)
+    for i, integer in enumerate(integers):
+        if integer and int(array[i]) != objects[i]:
+            raise ValueError(f"{name}[{i}] must be a number that a float holds, beside floats, got {objects[i]}")
     return array
 
 
