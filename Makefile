@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name 'Cargo.toml') \
 	Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all lint format bench bench-check bench-record clean
 
 demo: $(VENV)/.installed
 	$(BIN)/flopbalance plan
@@ -27,6 +27,21 @@ lint: $(VENV)/.installed $(VENV)/.tools
 	$(BIN)/ruff format --check python tests bench
 	$(BIN)/mypy
 
+# Times, beside the stable sort and other packages; the tables also go to bench/record/, dated.
+bench: $(VENV)/.installed $(VENV)/.rivals
+	mkdir -p build
+	$(BIN)/python -m pytest bench --quiet --benchmark-quiet --benchmark-disable-gc --benchmark-json=build/bench.json
+	$(BIN)/python bench/table.py build/bench.json
+	$(BIN)/python bench/process.py
+	$(BIN)/python bench/curve.py
+
+# Instruction counts of fixed workloads against the recorded ones.
+bench-check:
+	$(PYTHON) bench/instructions.py
+
+bench-record:
+	$(PYTHON) bench/instructions.py --record
+
 format: $(VENV)/.tools
 	cargo fmt --all
 	$(BIN)/ruff check --fix python tests bench
@@ -39,6 +54,10 @@ $(VENV)/.installed: $(SOURCES) | $(VENV)
 
 $(VENV)/.tools: pyproject.toml $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet '.[test,lint,plot]'
+	touch $@
+
+$(VENV)/.rivals: pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[test,bench]'
 	touch $@
 
 $(VENV):
