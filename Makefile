@@ -15,6 +15,11 @@ test: $(VENV)/.installed $(VENV)/.tools
 	$(BIN)/python -m pytest --pyargs tests flopbalance
 	$(BIN)/python -m mypy.stubtest flopbalance._core
 
+# The one abi3 wheel against every CPython from 3.10 on that the machine has.
+test-all: $(VENV)/.tools
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python tests/every_python.py "$$(ls -t dist/flopbalance-*.whl | head -n 1)"
+
 lint: $(VENV)/.installed $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
