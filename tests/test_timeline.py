@@ -59,6 +59,7 @@ def test_only_single_samples_are_alone_above_the_cap():
     (line,) = timelines(schedule, [1, 1, 1], max_tokens=8)
     assert line.over_cap.tolist() == [[1], [2]]
     assert line.alone.tolist() == [[True], [False]]
+    assert line.breaks_cap.tolist() == [[False], [True]]
 
 
 def test_without_a_cap_nothing_is_above():
@@ -71,6 +72,7 @@ def test_a_distribution_counts_every_sample_once(samples):
     distribution = Distribution.of(lengths, costs)
     assert distribution.samples.sum() == pytest.approx(1)
     assert distribution.costs.sum() == pytest.approx(1 if any(costs) else 0)
+    assert distribution.samples[0] > 0 < distribution.samples[-1]
     assert np.ptp(np.diff(np.log2(distribution.edges))) < 1e-9
     low_edges, high_edges = distribution.edges[:-1], distribution.edges[1:]
     for low, high, share in zip(low_edges, high_edges, distribution.samples, strict=True):

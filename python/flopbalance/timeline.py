@@ -12,6 +12,7 @@ from flopbalance.arrays import Ints, as_count, as_lengths, as_weights
 from flopbalance.schedule import Schedule
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 Objective = Literal["step", "micro-batch"]
 
 
@@ -65,9 +66,15 @@ class Timeline:
         return idle
 
     @property
-    def alone(self) -> npt.NDArray[np.bool_]:
+    def breaks_cap(self) -> Bools:
+        """Where several samples together are above the cap."""
+        breaks: Bools = (self.over_cap > 0) & (self.samples > 1)
+        return breaks
+
+    @property
+    def alone(self) -> Bools:
         """Where a single sample is above the cap, which no packing can help."""
-        alone: npt.NDArray[np.bool_] = (self.over_cap > 0) & (self.samples == 1)
+        alone: Bools = (self.over_cap > 0) & (self.samples == 1)
         return alone
 
 
@@ -177,17 +184,20 @@ class Distribution:
     Attributes
     ----------
     edges : ndarray of float64, shape (bins + 1,)
-        Bin b holds lengths from ``edges[b]`` up to but not including ``edges[b + 1]``, in tokens; the first one also
-        holds lengths of 0.
+        Bin b holds lengths from ``edges[b]`` up to but not including ``edges[b + 1]``, in tokens. A length of 0 counts
+        as 1. Neither the first nor the last bin is empty.
     samples : ndarray of float64, shape (bins,)
         Share of all samples in each bin.
     costs : ndarray of float64, shape (bins,)
         Share of their cost.
+    longest_tenth : float
+        Share of the cost that the longest tenth of the samples has.
     """
 
     edges: Floats
     samples: Floats
     costs: Floats
+    longest_tenth: float
 
     @classmethod
     def of(cls, lengths: npt.ArrayLike, costs: npt.ArrayLike) -> Distribution:
@@ -198,7 +208,7 @@ class Distribution:
         >>> distribution = Distribution.of([1, 1, 1, 40], [1, 1, 1, 27])
         >>> distribution.edges.round(1)
         array([ 1. ,  1.4,  2. ,  2.8,  4. ,  5.7,  8. , 11.3, 16. , 22.6, 32. ,
-               45.3, 64. ])
+               45.3])
         >>> distribution.samples[[0, 10]], distribution.costs[[0, 10]]
         (array([0.75, 0.25]), array([0.1, 0.9]))
         """
@@ -209,6 +219,10 @@ class Distribution:
         low, high = np.floor(np.log2(tokens.min())), np.floor(np.log2(tokens.max())) + 1
         per_octave = 2 if high - low > 4 else 4
         edges = 2.0 ** (low + np.arange((high - low) * per_octave + 1) / per_octave)
+        first, last = np.searchsorted(edges, [tokens.min(), tokens.max()], side="right")
+        edges = edges[first - 1 : last + 1]
         counts = np.histogram(tokens, edges)[0]
         sums = np.histogram(tokens, edges, weights=weights)[0]
-        return cls(edges, counts / len(tokens), sums / (sums.sum() or 1.0))
+        total = weights.sum() or 1.0
+        longest = np.argsort(tokens, kind="stable")[len(tokens) - len(tokens) // 10 :]
+        return cls(edges, counts / len(tokens), sums / total, float(weights[longest].sum() / total))
