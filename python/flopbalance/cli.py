@@ -1,6 +1,66 @@
 """The command line: ``flopbalance plan`` and its companions."""
 
+import argparse
+import contextlib
+import importlib.metadata
+import io
+import os
+import sys
+from collections.abc import Sequence
 
-def main() -> int:
-    """Run the command line; return the exit code."""
-    return 0
+from flopbalance.commands import calibrate, check_costs, compare, costs, plan, sweep
+
+COMMANDS = (plan, compare, sweep, costs, calibrate, check_costs)
+
+# Exit codes: argparse's own for bad usage, and what shells report of a program that SIGINT or SIGPIPE ended.
+REFUSED = 2
+INTERRUPTED = 128 + 2
+BROKEN_PIPE = 128 + 13
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code.
+
+    Bad input and files that cannot be used end in one line on standard error and exit code 2. A reader that has seen
+    enough (``| head``) and Ctrl-C end the run quietly.
+    """
+    try:
+        try:
+            options = _parser().parse_args(arguments)
+            code: int = options.run(options)
+        finally:
+            print(end="", flush=True)  # here, where a full disk or a broken pipe can still be told
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+    except OSError as error:
+        _discard_output()
+        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except ValueError as error:
+        return _refuse(str(error))
+    return code
+
+
+def _refuse(message: str) -> int:
+    print(f"flopbalance: error: {message}", file=sys.stderr)
+    return REFUSED
+
+
+def _discard_output() -> None:
+    """Keep Python from writing to a broken standard output once more when it ends."""
+    with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # a notebook's has no descriptor
+        output = sys.stdout.fileno()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="flopbalance", description="Balance samples of very different lengths over data-parallel ranks."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {importlib.metadata.version('flopbalance')}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return parser

@@ -1,8 +1,9 @@
-"""Which layers hold experts: ``moe_layer_freq`` in all its forms, never evaluated as code."""
+"""Which layers are of a kind: frequencies and patterns such as ``moe_layer_freq``, never evaluated as code."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,19 +36,33 @@ def moe_layers(frequency: Any, num_layers: int) -> list[bool]:
     >>> moe_layers(2, 3)
     [True, False, True]
     """
-    if isinstance(frequency, str):
-        frequency = parse_pattern(frequency)
-    if frequency is None:
-        frequency = 1
-    if not isinstance(frequency, list | tuple | np.ndarray):
-        every = whole_number(frequency, "moe_layer_freq", minimum=1)
-        return [layer % every == 0 for layer in range(num_layers)]
-    if len(frequency) != num_layers:
-        raise ValueError(f"moe_layer_freq must have num_layers = {num_layers} entries, got {len(frequency)}")
-    return [whole_number(entry, f"moe_layer_freq[{i}]", minimum=0) > 0 for i, entry in enumerate(frequency)]
+    frequency = 1 if frequency is None else frequency
+    return _pattern(frequency, "moe_layer_freq", num_layers, lambda layer, every: layer % every == 0)
 
 
-def parse_pattern(text: str) -> int | list[int]:
+def special_layers(frequency: Any, name: str, num_layers: int) -> list[bool]:
+    """Tell for each layer whether it differs from full attention, which every f-th layer has.
+
+    Examples
+    --------
+    >>> special_layers(3, "linear_attention_freq", 4)
+    [True, True, False, True]
+    """
+    return _pattern(frequency, name, num_layers, lambda layer, every: (layer + 1) % every != 0)
+
+
+def _pattern(value: Any, name: str, num_layers: int, rule: Callable[[int, int], bool]) -> list[bool]:
+    if isinstance(value, str):
+        value = parse_pattern(value, name)
+    if not isinstance(value, list | tuple | np.ndarray):
+        every = whole_number(value, name, minimum=1)
+        return [rule(layer, every) for layer in range(num_layers)]
+    if len(value) != num_layers:
+        raise ValueError(f"{name} must have an entry for each of {num_layers} layers, got {len(value)}")
+    return [whole_number(entry, f"{name}[{i}]", minimum=0) > 0 for i, entry in enumerate(value)]
+
+
+def parse_pattern(text: str, name: str) -> int | list[int]:
     """Value of a pattern such as ``([0]*1+[1]*45)``: integers, lists of integers, ``+``, ``*`` and parentheses.
 
     Raises
@@ -57,9 +72,9 @@ def parse_pattern(text: str) -> int | list[int]:
 
     Examples
     --------
-    >>> parse_pattern("([0]*1+[1]*3)*2")
+    >>> parse_pattern("([0]*1+[1]*3)*2", "moe_layer_freq")
     [0, 1, 1, 1, 0, 1, 1, 1]
-    >>> parse_pattern("2")
+    >>> parse_pattern("2", "moe_layer_freq")
     2
     """
     try:
@@ -67,7 +82,7 @@ def parse_pattern(text: str) -> int | list[int]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     shown = text if len(text) <= 60 else f"{text[:60]}..."
-    raise ValueError(f"moe_layer_freq must be an integer or lists joined by + and *, got {shown!r}")
+    raise ValueError(f"{name} must be an integer or lists joined by + and *, got {shown!r}")
 
 
 def _value(node: ast.expr) -> int | list[int]:

@@ -190,9 +190,10 @@ def _length(value: object) -> int | None:
         return len(value) if set(map(type, value)) <= {int, str} else None
     if type(value) is float:
         value = Decimal(value)
-    if type(value) is Decimal and value.is_finite() and abs(value) <= LARGEST_LENGTH and value == int(value):
-        value = int(value)
-    return value if type(value) is int and 0 <= value <= LARGEST_LENGTH else None
+    if not (type(value) is int or (type(value) is Decimal and value.is_finite())):
+        return None
+    # The range comes first: a text of a few characters spells numbers of a billion digits.
+    return int(value) if 0 <= value <= LARGEST_LENGTH and value == int(value) else None
 
 
 def _number(text: str) -> int | Decimal | str:

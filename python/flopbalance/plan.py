@@ -85,8 +85,9 @@ def plan(
     Schedule(2 ranks, 1 step, 4 micro-batches of at most 7 tokens, 5 of 5 samples)
     """
     tokens = as_lengths(lengths, "lengths")
-    if costs is not None:
-        costs = as_weights(costs.flops(tokens) if hasattr(costs, "flops") else costs, "costs")
+    if costs is None:
+        costs = tokens
+    weights = as_weights(costs.flops(tokens) if hasattr(costs, "flops") else costs, "costs")
     sizes = {"first-fit": ("max_tokens", max_tokens), "flops": ("max_tokens", max_tokens)}
     sizes["fixed"] = ("micro_batch_size", micro_batch_size)
     if packing not in sizes:
@@ -97,7 +98,7 @@ def plan(
     dp_size = as_count(dp_size, "dp_size")
     arrays = _core.plan(
         tokens,
-        costs,
+        weights,
         packing,
         as_count(size, size_name),
         dp_size,

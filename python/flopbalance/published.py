@@ -92,7 +92,7 @@ class PublishedFlops:
         ValueError
             A length is negative or no integer.
         """
-        return _core.square_flops(as_integers(lengths, "lengths"), self.per_token, self.per_square)
+        return _core.curve_flops_rounded(as_integers(lengths, "lengths"), self.per_token, self.per_square, 0, [])
 
 
 def calculate_fwd_flops(seqlens: Sequence[int] | NDArray[np.integer], args: Any) -> float:

@@ -1,11 +1,12 @@
 """The lengths of a rollout, and a generator of realistic ones."""
 
 import math
-import operator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from flopbalance.arrays import as_count
 
 MEDIAN_TOKENS = 6500
 PROMPT_DEVIATION = 0.8
@@ -70,12 +71,12 @@ def synthetic_rollout(
     >>> lengths.tolist(), rollout_ids.tolist()
     ([32768, 32768, 32768, 5767, 13728, 8362], [0, 0, 0, 1, 1, 1])
     """
-    counts = {"prompts": prompts, "answers_per_prompt": answers_per_prompt, "max_tokens": max_tokens}
-    for name, value in counts.items():
-        if operator.index(value) < 1:
-            raise ValueError(f"{name} must be >= 1, got {value}")
-    if not 0 <= operator.index(seed) < 2**32:
-        raise ValueError(f"seed must be from 0 to 2**32 - 1, got {seed}")
+    prompts = as_count(prompts, "prompts")
+    answers_per_prompt = as_count(answers_per_prompt, "answers_per_prompt")
+    max_tokens = as_count(max_tokens, "max_tokens")
+    seed = as_count(seed, "seed", minimum=0)
+    if seed >= 2**32:
+        raise ValueError(f"seed must be < 2^32, got {seed}")
 
     random = np.random.RandomState(seed)
     of_prompt = PROMPT_DEVIATION * random.standard_normal((prompts, 1))

@@ -32,6 +32,9 @@ class _Arrays:
             if isinstance(value, np.ndarray):
                 yield field.name, value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # read-only again
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
@@ -251,6 +254,7 @@ class Schedule(_Arrays):
         laws = {
             f"version is {_VERSION}": version == _VERSION,
             "arrays are int64 of one dimension": all(a.dtype == np.int64 and a.ndim == 1 for _, a in self._arrays()),
+            "every step has micro-batches": bool((self.micro_batches_per_step > 0).all()),
             "every rank has as many micro-batches": len(self.micro_batch_tokens) == count > 0,
             "one offset more than micro-batches": len(self.micro_batch_offsets) == count + 1,
             "offsets ascend from 0 to the number of placed samples": self.micro_batch_offsets[0] == 0

@@ -85,10 +85,10 @@ impl CostCurve {
             pieces.push(piece);
             ends.push(window);
         }
-        Some(match ends[..] {
-            [] => polynomials(lengths, &pieces, |_| 0),
-            [end] => polynomials(lengths, &pieces, |length| usize::from(length > end)),
-            _ => polynomials(lengths, &pieces, |length| ends.iter().map(|&end| usize::from(length > end)).sum()),
+        Some(match (&pieces[..], &ends[..]) {
+            (&[only], _) => polynomials(lengths, |_| only),
+            (&[within, past], &[end]) => polynomials(lengths, |length| if length > end { past } else { within }),
+            _ => polynomials(lengths, |length| pieces[ends.iter().filter(|&&end| length > end).count()]),
         })
     }
 
@@ -104,10 +104,10 @@ impl CostCurve {
     }
 }
 
-/// Half the value of a length's own polynomial, for each length.
-fn polynomials(lengths: &[i64], pieces: &[[u64; 3]], piece_of: impl Fn(u64) -> usize) -> Vec<i64> {
+/// Half the value of each length's own polynomial.
+fn polynomials(lengths: &[i64], of: impl Fn(u64) -> [u64; 3]) -> Vec<i64> {
     let one = |length: u64| {
-        let [constant, linear, quadratic] = pieces[piece_of(length)];
+        let [constant, linear, quadratic] = of(length);
         let doubled = quadratic.wrapping_mul(length).wrapping_add(linear).wrapping_mul(length).wrapping_add(constant);
         (doubled / 2).cast_signed()
     };

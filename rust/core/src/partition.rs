@@ -35,7 +35,7 @@ use std::num::NonZeroUsize;
 /// # Complexity
 /// **O(n log n)** time in both modes and **O(n)** space, for integers of any size. Float weights whose sums
 /// round are added item by item, which costs the length of the joined set at every merge.
-pub fn karmarkar_karp(weights: &Weights, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
+pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
     let (n, k) = (weights.len(), parts.get());
     if n > u32::MAX as usize {
         return Err(Error::Value(format!("seqlen_list must hold fewer than 2^32 items, got {n}")));
@@ -76,17 +76,18 @@ pub(crate) fn partition<W: Weight>(weights: &[W], k: usize, equal_size: bool) ->
     differencing.groups(last)
 }
 
-/// Items joined so far; sets compare by (sum, item count, first item).
+/// Items joined so far, a linked list from first to last; sets compare by (sum, item count, first item).
 #[derive(Clone, Copy, Default)]
 struct Set<W> {
     sum: W,
     /// Item count in the high half, first item in the low half: ties in one comparison.
     tie: u64,
+    last: u32,
 }
 
 impl<W: Weight> Set<W> {
     fn single(weights: &[W], item: u32) -> Self {
-        Self { sum: weights[item as usize], tie: 1 << 32 | u64::from(item) }
+        Self { sum: weights[item as usize], tie: 1 << 32 | u64::from(item), last: item }
     }
 
     fn first(self) -> u32 {
@@ -142,8 +143,6 @@ struct Differencing<'a, W> {
     free_slots: Vec<u32>,
     /// The item after an item in its set's list.
     next: Vec<u32>,
-    /// The last item of the set whose first item this is.
-    last: Vec<u32>,
     heap: BinaryHeap<Full<W>>,
     /// Sets taken out of a state during a merge.
     taken: Vec<Set<W>>,
@@ -159,7 +158,6 @@ impl<'a, W: Weight> Differencing<'a, W> {
             arena: Vec::with_capacity((n / k + 1) * k), // at most n / k full states and the partial one
             free_slots: Vec::new(),
             next: vec![0; n],
-            last: (0..n as u32).collect(),
             heap: BinaryHeap::new(),
             taken: Vec::new(),
         }
@@ -258,23 +256,20 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     /// The first set with the items of the second appended.
     fn join(&mut self, a: Set<W>, b: Set<W>) -> Set<W> {
-        let end = self.last[b.first() as usize];
         let sum = if W::EXACT {
             a.sum.plus(b.sum)
         } else {
             let (mut sum, mut item) = (a.sum, b.first());
             loop {
                 sum = sum.plus(self.weights[item as usize]);
-                if item == end {
+                if item == b.last {
                     break sum;
                 }
                 item = self.next[item as usize];
             }
         };
-        let a_last = &mut self.last[a.first() as usize];
-        self.next[*a_last as usize] = b.first();
-        *a_last = end;
-        Set { sum, tie: a.tie + (b.tie >> 32 << 32) }
+        self.next[a.last as usize] = b.first();
+        Set { sum, tie: a.tie + (b.tie >> 32 << 32), last: b.last }
     }
 
     fn new_slot(&mut self) -> u32 {

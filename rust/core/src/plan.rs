@@ -2,6 +2,7 @@
 use crate::partition::partition;
 use crate::weights::{Weight, Weights};
 use crate::{Error, Groups, Lengths, Result, Steps, first_fit, split};
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 /// How the samples of a step are packed into micro-batches.
@@ -67,7 +68,7 @@ pub struct Schedule {
 ///
 /// # Complexity
 /// **O(n log n)** time and **O(n)** space for n samples.
-pub fn plan(lengths: Lengths<'_>, costs: &Weights, request: &Request<'_>) -> Result<Schedule> {
+pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) -> Result<Schedule> {
     if costs.len() != lengths.len() {
         return Err(Error::Value(format!(
             "costs must hold one cost for each of the {} samples, got {}",
@@ -97,8 +98,7 @@ fn plan_steps<W: Weight>(lengths: Lengths<'_>, costs: &[W], steps: &Steps, reque
         .enumerate()
         .map(|(number, range)| {
             let samples = &steps.samples[range.clone()];
-            let lengths: Vec<i64> = samples.iter().map(|&sample| lengths[sample as usize]).collect();
-            let costs: Vec<W> = samples.iter().map(|&sample| costs[sample as usize]).collect();
+            let (lengths, costs) = (gather(&lengths, samples), gather(costs, samples));
             let mut micro_batches = pack(&lengths, &costs, request.packing);
             align(&mut micro_batches, &lengths, number, request)?;
             let ranks = deal(&micro_batches, &costs, request);
@@ -121,6 +121,15 @@ fn plan_steps<W: Weight>(lengths: Lengths<'_>, costs: &[W], steps: &Steps, reque
     schedule.rollouts_per_step = steps.rollouts.iter().map(|&rollouts| rollouts as i64).collect();
     schedule.dropped = steps.dropped.iter().map(|&sample| sample.into()).collect();
     Ok(schedule)
+}
+
+/// The values of some samples; borrowed where these stand in a row, as all do that have no rollout ids.
+fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [T]> {
+    let first = samples.first().map_or(0, |&sample| sample as usize);
+    if (first..).zip(samples).all(|(place, &sample)| place == sample as usize) {
+        return Cow::Borrowed(&values[first..first + samples.len()]);
+    }
+    samples.iter().map(|&sample| values[sample as usize]).collect()
 }
 
 fn pack<W: Weight>(lengths: &[i64], costs: &[W], packing: Packing) -> Groups {

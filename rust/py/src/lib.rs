@@ -34,19 +34,17 @@ mod _core {
     /// What `arrays.as_weights` makes of an argument.
     #[derive(FromPyObject)]
     enum Numbers<'py> {
-        I64(PyReadonlyArray1<'py, i64>),
         U64(PyReadonlyArray1<'py, u64>),
         F64(PyReadonlyArray1<'py, f64>),
         Big(Vec<u128>),
     }
 
     impl Numbers<'_> {
-        fn read(self, py: Python<'_>, name: &str) -> PyResult<Weights> {
+        fn read(&self, py: Python<'_>, name: &str) -> PyResult<Weights<'_>> {
             match self {
-                Self::I64(values) => Weights::from_i64(name, values.as_slice()?),
-                Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?.to_vec())),
+                Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?)),
                 Self::F64(values) => Weights::from_f64(name, values.as_slice()?),
-                Self::Big(values) => Weights::from_u128(name, values),
+                Self::Big(values) => Weights::from_u128(name, values.clone()),
             }
             .map_err(|error| raise(py, &error))
         }
@@ -118,7 +116,7 @@ mod _core {
     fn plan<'py>(
         py: Python<'py>,
         lengths: PyReadonlyArray1<'py, i64>,
-        costs: Option<Numbers<'py>>,
+        costs: Numbers<'py>,
         packing: &str,
         packing_size: NonZeroUsize,
         dp_size: NonZeroUsize,
@@ -128,7 +126,7 @@ mod _core {
         global_batch_size: Option<NonZeroUsize>,
     ) -> PyResult<[Array<'py>; 6]> {
         let lengths = lengths.as_slice()?;
-        let costs = costs.map(|costs| costs.read(py, "costs")).transpose()?;
+        let costs = costs.read(py, "costs")?;
         let rollout_ids = rollout_ids.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
         let max_tokens = i64::try_from(packing_size.get()).unwrap_or(i64::MAX);
         let packing = match packing {
@@ -145,13 +143,7 @@ mod _core {
             micro_batches_per_step,
             rollouts_per_step,
             dropped,
-        } = py
-            .detach(|| {
-                let tokens = Lengths::new(lengths)?;
-                let costs = costs.map_or_else(|| Weights::from_i64("lengths", lengths), Ok)?;
-                core::plan(tokens, &costs, &request)
-            })
-            .map_err(|error| raise(py, &error))?;
+        } = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request)).map_err(|error| raise(py, &error))?;
         Ok([samples, micro_batch_offsets, micro_batch_tokens, micro_batches_per_step, rollouts_per_step, dropped]
             .map(|array| array.into_pyarray(py)))
     }
@@ -223,16 +215,19 @@ mod _core {
         Ok((moments.tokens, moments.pairs, moments.window_pairs))
     }
 
-    /// FLOPs of each sequence by a curve with a square term: exact integers, rounded once to float64.
+    /// FLOPs of each sequence by a curve that may have a square term: exact integers, rounded once to float64.
     #[pyfunction]
-    fn square_flops<'py>(
+    fn curve_flops_rounded<'py>(
         py: Python<'py>,
         lengths: PyReadonlyArray1<'py, i64>,
         per_token: u64,
         per_square: u64,
+        per_pair: u64,
+        windows: Vec<(u64, u64)>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let lengths = lengths.as_slice()?;
-        let flops = py.detach(|| CostCurve::new(per_token, per_square, 0, Vec::new()).flops_rounded(lengths));
+        let curve = CostCurve::new(per_token, per_square, per_pair, windows);
+        let flops = py.detach(|| curve.flops_rounded(lengths));
         flops.map(|flops| flops.into_pyarray(py)).map_err(|error| raise(py, &error))
     }
 }

@@ -1,0 +1,8 @@
+"""``python -m flopbalance`` is the command ``flopbalance``."""
+
+import sys
+
+from flopbalance.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""Costs fitted to measured times: seconds = c0 + c1 ΣL + c2 ΣL² (+ c3 sequences) of a micro-batch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flopbalance import _core
+from flopbalance.arrays import Ints, as_lengths
+from flopbalance.fields import check_coefficient, check_windows
+from flopbalance.micro_batches import MicroBatches, MicroBatchesLike
+
+if TYPE_CHECKING:
+    from flopbalance.cost_model import CostModel
+
+Floats = npt.NDArray[np.float64]
+
+FEWEST = 10
+"""Micro-batches of different content that a fit needs."""
+
+LEAST_INDEPENDENCE = 0.02
+"""Part of a column, relative to its length, that the others must leave unexplained."""
+
+WIDEST_INTERVAL = 0.5
+"""Half of a 95 % interval, relative to its coefficient, beyond which the coefficient is not told."""
+
+FOLDS = 10
+
+# Huber's loss is 95 % efficient at normal noise when it turns linear here, in standard deviations.
+_HUBER = 1.345
+_NORMAL_MAD = 1.4826
+_NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class FittedCost:
+    """Seconds of a sequence as measured, a cost like any other; what `CostModel.fit` returns.
+
+    Attributes
+    ----------
+    per_micro_batch, per_token, per_square, per_sequence : float
+        c0 to c3 in seconds, none negative. c0 is no part of a sequence's cost: micro-batches pay it once.
+    per_pair : int
+        Weight of attention in full against that of the windows, in FLOPs per pair of the model whose windows are kept.
+    windows : tuple of (int, int)
+        ``(window, FLOPs per pair)`` of that model. Within every window a sequence counts with L², past one with what
+        the window leaves of it.
+    intervals : dict of str to (float, float)
+        The 95 % confidence interval of each fitted coefficient.
+    holdout_error : float
+        Mean relative error on micro-batches that were not fitted, by cross-validation.
+    tokens_only_error : float
+        The same of a fit that counts tokens only.
+    micro_batches : int
+        Different micro-batches that were measured.
+    longest : int
+        Tokens of the longest sequence measured; beyond it the cost is extrapolated.
+    """
+
+    per_micro_batch: float
+    per_token: float
+    per_square: float
+    per_sequence: float = 0.0
+    per_pair: int = 1
+    windows: tuple[tuple[int, int], ...] = ()
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+    holdout_error: float = field(default=float("nan"), compare=False)
+    tokens_only_error: float = field(default=float("nan"), compare=False)
+    micro_batches: int = field(default=0, compare=False)
+    longest: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("per_micro_batch", "per_token", "per_square", "per_sequence"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+        check_coefficient(self.per_pair, "per_pair")
+        check_windows(self.windows)
+
+    def flops(self, lengths: npt.ArrayLike) -> Floats:
+        """Return the seconds of each sequence; named like the method of every other cost.
+
+        Parameters
+        ----------
+        lengths : array_like of shape (n,)
+            Tokens of each sequence, whole numbers >= 0.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+
+        Examples
+        --------
+        >>> FittedCost(per_micro_batch=0.5, per_token=0.25, per_square=0.125).flops([2, 4])
+        array([1., 3.])
+        """
+        tokens = as_lengths(lengths, "lengths")
+        squares = _squares(tokens, self.per_pair, self.windows)
+        return self.per_token * tokens + self.per_square * squares + self.per_sequence
+
+    weights = flops
+
+    def predict(self, micro_batches: MicroBatchesLike, lengths: npt.ArrayLike | None = None) -> Floats:
+        """Return the seconds of each micro-batch, in any form that `MicroBatches.of` reads."""
+        batches = MicroBatches.of(micro_batches, lengths)
+        return self.per_micro_batch + batches.sums(self.flops(batches.lengths))
+
+
+def fit(
+    micro_batches: MicroBatchesLike,
+    seconds: npt.ArrayLike,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    windows_of: CostModel | None = None,
+    per_sequence: bool = False,
+) -> FittedCost:
+    """Fit a cost to measured micro-batches; see `CostModel.fit`."""
+    batches, times = _medians(*checked_measurements(micro_batches, seconds, lengths))
+    if len(batches) < FEWEST:
+        raise ValueError(f"micro_batches must hold at least {FEWEST} different ones to fit, got {len(batches)}")
+    per_pair, windows = (windows_of.per_pair, windows_of.windows) if windows_of else (1, ())
+    columns = {
+        "per_micro_batch": np.ones(len(batches)),
+        "per_token": batches.sums(batches.lengths),
+        "per_square": batches.sums(_squares(batches.lengths, per_pair, windows)),
+    }
+    if per_sequence:
+        columns["per_sequence"] = np.diff(batches.offsets).astype(np.float64)
+    design = np.column_stack(list(columns.values())) / times[:, None]
+    _refuse_alike(design, list(columns), batches)
+    coefficients, errors = _robust_fit(design)
+    _refuse_untold(dict(zip(columns, zip(coefficients, errors, strict=True), strict=True)), batches)
+    return FittedCost(
+        **dict(zip(columns, coefficients.tolist(), strict=True)),
+        per_pair=per_pair,
+        windows=windows,
+        intervals={
+            name: (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
+            for name, value, error in zip(columns, coefficients.tolist(), errors.tolist(), strict=True)
+        },
+        holdout_error=_holdout_error(design, batches),
+        tokens_only_error=_holdout_error(design[:, 1:2], batches),
+        micro_batches=len(batches),
+        longest=int(batches.lengths.max()),
+    )
+
+
+def checked_measurements(
+    micro_batches: MicroBatchesLike, seconds: npt.ArrayLike, lengths: npt.ArrayLike | None
+) -> tuple[MicroBatches, Floats]:
+    """Return micro-batches and their times, which are positive and finite and as many."""
+    batches = MicroBatches.of(micro_batches, lengths)
+    times = np.asarray(seconds, dtype=np.float64)
+    if times.shape != (len(batches),):
+        raise ValueError(
+            f"seconds must hold one time for each of {len(batches)} micro-batches, got shape {times.shape}"
+        )
+    wrong = ~(np.isfinite(times) & (times > 0))
+    if wrong.any():
+        raise ValueError(f"seconds[{np.argmax(wrong)}] must be positive and finite, got {times[wrong][0]}")
+    return batches, times
+
+
+def _squares(lengths: Ints, per_pair: int, windows: tuple[tuple[int, int], ...]) -> Floats:
+    """L², or what windows leave of it: twice the pairs, less one per token, each window with its weight."""
+    weight = per_pair + sum(cost for _, cost in windows)
+    if weight == 0:
+        raise ValueError("windows_of must attend somewhere: without attention there is no c2 to fit")
+    pairs = _core.curve_flops_rounded(lengths, 0, 0, per_pair, list(windows)) / weight
+    return 2 * pairs - lengths
+
+
+def _medians(batches: MicroBatches, times: Floats) -> tuple[MicroBatches, Floats]:
+    """One time for each different micro-batch: the median of its repeats, which a slow first run does not move."""
+    repeats: dict[bytes, list[int]] = defaultdict(list)
+    for i, (start, end) in enumerate(itertools.pairwise(batches.offsets.tolist())):
+        repeats[np.sort(batches.lengths[start:end]).tobytes()].append(i)
+    medians = np.array([np.median(times[runs]) for runs in repeats.values()])
+    return batches.take([runs[0] for runs in repeats.values()]), medians
+
+
+def _robust_fit(design: Floats) -> tuple[Floats, Floats]:
+    """Non-negative coefficients with the least relative errors by Huber's loss, and their standard errors.
+
+    Iteratively reweighted least squares; the errors are those of the sandwich estimator, which holds when some
+    micro-batches are noisier than others.
+    """
+    norms = np.linalg.norm(design, axis=0)
+    scaled = design / norms
+    weights = np.ones(len(scaled))
+    for _ in range(100):
+        solution = _non_negative_least_squares(scaled, weights)
+        residuals = scaled @ solution - 1
+        turn = _HUBER * _NORMAL_MAD * np.median(np.abs(residuals))
+        if turn < 1e-12:
+            break
+        previous, weights = weights, np.minimum(1, turn / np.maximum(np.abs(residuals), turn))
+        if np.abs(weights - previous).max() < 1e-9:
+            break
+    curvature = np.linalg.inv(scaled.T @ (scaled * (weights == 1)[:, None]))
+    scores = scaled * (weights * residuals)[:, None]
+    freedom = len(scaled) / (len(scaled) - scaled.shape[1])
+    errors = np.sqrt(np.diag(curvature @ (scores.T @ scores) @ curvature) * freedom)
+    return solution / norms, errors / norms
+
+
+def _non_negative_least_squares(columns: Floats, weights: Floats) -> Floats:
+    """Best of the least-squares solutions on each set of columns that has no negative coefficient: exact for a few."""
+    roots = np.sqrt(weights)
+    best, least = np.zeros(columns.shape[1]), np.inf
+    for chosen in itertools.product((True, False), repeat=columns.shape[1]):
+        used = np.array(chosen)
+        solution = np.zeros(columns.shape[1])
+        solution[used] = np.linalg.lstsq(columns[:, used] * roots[:, None], roots, rcond=None)[0]
+        loss = float(weights @ (columns @ solution - 1) ** 2)
+        if (solution >= 0).all() and loss < least:
+            best, least = solution, loss
+        if used.all() and (solution >= 0).all():
+            break
+    return best
+
+
+def _holdout_error(design: Floats, batches: MicroBatches) -> float:
+    """Mean relative error on the folds that were left out; a fold takes every tenth micro-batch by its tokens."""
+    fold = np.empty(len(design), dtype=np.int64)
+    fold[np.argsort(batches.sums(batches.lengths), kind="stable")] = np.arange(len(design)) % FOLDS
+    errors = np.empty(len(design))
+    for left_out in range(FOLDS):
+        held = fold == left_out
+        errors[held] = np.abs(design[held] @ _robust_fit(design[~held])[0] - 1)
+    return float(errors.mean())
+
+
+def _refuse_alike(design: Floats, names: list[str], batches: MicroBatches) -> None:
+    """Refuse data in which a column is (nearly) a sum of the others, whatever the noise."""
+    scaled = design / np.linalg.norm(design, axis=0)
+    for column, name in enumerate(names):
+        others = np.delete(scaled, column, axis=1)
+        explained = others @ np.linalg.lstsq(others, scaled[:, column], rcond=None)[0]
+        if np.linalg.norm(scaled[:, column] - explained) < LEAST_INDEPENDENCE:
+            raise ValueError(f"micro_batches cannot tell {name} from the others: {_reason(batches)}")
+
+
+def _refuse_untold(told: dict[str, tuple[Any, Any]], batches: MicroBatches) -> None:
+    """Refuse a fit whose noise hides what a token or its attention costs."""
+    for name in ("per_token", "per_square"):
+        value, error = told[name]
+        if _NORMAL_95 * error > WIDEST_INTERVAL * value:
+            raise ValueError(
+                f"micro_batches cannot tell {name}: {value:.2g} ± {_NORMAL_95 * error:.2g} seconds; {_reason(batches)}"
+            )
+
+
+def _reason(batches: MicroBatches) -> str:
+    """Why data cannot tell the coefficients, and what would."""
+    tokens = batches.sums(batches.lengths)
+    if tokens.std() < 0.05 * tokens.mean():
+        return (
+            f"all hold about {tokens.mean():,.0f} tokens, so that a token costs what its micro-batch does; "
+            "measure some half and a quarter full"
+        )
+    if batches.lengths.std() < 0.05 * batches.lengths.mean():
+        return (
+            f"all sequences have about {batches.lengths.mean():,.0f} tokens, so that ΣL² is a multiple of ΣL; "
+            "measure short and long ones"
+        )
+    return (
+        f"the longest sequence has {batches.lengths.max():,} tokens, too few for attention to show above the noise; "
+        "measure longer ones, alone and with others"
+    )

@@ -1,0 +1,118 @@
+"""``flopbalance calibrate``: fit a cost to measured micro-batches, and say what it changes."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import numpy.typing as npt
+
+from flopbalance.calibration import FittedCost
+from flopbalance.commands.figures import Figures
+from flopbalance.cost_model import CostModel
+from flopbalance.costs import read_cost, save_cost
+from flopbalance.micro_batches import MicroBatches
+from flopbalance.plan import plan
+from flopbalance.schedule import Schedule
+from flopbalance.table import format_table
+from flopbalance.timings_file import read_timings
+
+TERMS = {
+    "per_micro_batch": "micro-batch",
+    "per_sequence": "sequence",
+    "per_token": "token (L)",
+    "per_square": "L²",
+}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "calibrate",
+        help="fit a cost to measured micro-batches",
+        description="Fit seconds = c0 + c1 ΣL + c2 ΣL² to a log of micro-batches, and say how well it predicts those "
+        "that it was not fitted to, and what planning with it changes.",
+    )
+    add_log_argument(parser)
+    parser.add_argument("--per-sequence", action="store_true", help="also fit a constant per sequence")
+    parser.add_argument(
+        "--windows-of", metavar="MODEL", help="the model that was measured, a name or file: keep its attention windows"
+    )
+    parser.add_argument("--cost", metavar="MODEL", help="a cost to compare with: a model's name, or a file")
+    parser.add_argument(
+        "--dp-size", type=int, default=8, metavar="RANKS", help="data-parallel ranks to plan for (default: %(default)s)"
+    )
+    parser.add_argument("--save", metavar="FILE.json", help="save the fit, for the --cost of every command")
+    parser.set_defaults(run=run)
+
+
+def add_log_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the log of measured micro-batches."""
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help=".csv with the columns lengths (separated by spaces) and seconds, or .jsonl with such objects; the column "
+        "rank is optional",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    batches, seconds, _ = read_timings(options.file)
+    windows_of = None if options.windows_of is None else read_cost(options.windows_of)
+    if windows_of is not None and not isinstance(windows_of, CostModel):
+        raise ValueError(f"--windows-of must be a model, got the fitted cost {options.windows_of}")
+    costs = {"tokens": batches.lengths}
+    if options.cost is not None:
+        costs[options.cost] = np.asarray(read_cost(options.cost).flops(batches.lengths))
+    fitted = CostModel.fit(batches, seconds, windows_of=windows_of, per_sequence=options.per_sequence)
+    print(_describe(fitted, len(batches)))
+    print()
+    print(_changes({**costs, "the fit": fitted.flops(batches.lengths)}, batches, options.dp_size))
+    if options.save is not None:
+        save_cost(fitted, options.save)
+        print(f"\nSaved to {options.save}")
+    return 0
+
+
+def _describe(fitted: FittedCost, measured: int) -> str:
+    rows = []
+    for name, term in TERMS.items():
+        if name in fitted.intervals:
+            low, high = fitted.intervals[name]
+            rows.append((term, f"{getattr(fitted, name):.3g}", f"{low:.3g}", f"{high:.3g}"))
+    return "\n".join(
+        [
+            f"{measured:,} micro-batches, {fitted.micro_batches:,} of them different, "
+            f"of sequences up to {fitted.longest:,} tokens",
+            "",
+            format_table(("seconds per", "fitted", "95 % from", "to"), rows),
+            "",
+            f"Mean error on micro-batches that were not fitted: {fitted.holdout_error:.1%}; "
+            f"of counting tokens: {fitted.tokens_only_error:.1%}",
+        ]
+    )
+
+
+def _changes(costs: dict[str, npt.NDArray[np.generic]], batches: MicroBatches, dp_size: int) -> str:
+    """Return what the plan of the measured sequences becomes with each cost, in fitted time."""
+    truth = costs["the fit"].astype(np.float64)
+    cap = int(batches.sums(batches.lengths).max())
+    schedules = {
+        name: plan(batches.lengths, costs=cost, dp_size=dp_size, max_tokens=cap) for name, cost in costs.items()
+    }
+    fitted_owners = _owners(schedules["the fit"])
+    rows = []
+    for name, schedule in schedules.items():
+        figures = Figures.of(schedule, truth, cap, stages=1, seconds=0)
+        moved = float((_owners(schedule) != fitted_owners).mean())
+        rows.append((name, f"{figures.times['step'] / figures.work:.3f}", f"{moved:.0%}"))
+    header = ("balanced by", "slowest rank / mean", "samples on another rank")
+    title = f"The same {len(batches.lengths):,} sequences over {dp_size} ranks, cap {cap:,} tokens, in fitted time:"
+    return f"{title}\n\n{format_table(header, rows)}"
+
+
+def _owners(schedule: Schedule) -> npt.NDArray[np.int64]:
+    owners = np.empty(schedule.num_samples, dtype=np.int64)
+    owners[schedule.samples] = np.repeat(np.arange(schedule.dp_size), schedule.sample_counts.sum(axis=1))
+    return owners

@@ -1,0 +1,68 @@
+"""``flopbalance plan``: plan a rollout, show what balancing does for it, save the schedule."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from flopbalance.commands.modes import chosen_mode
+from flopbalance.commands.problem import add_problem_options, read_problem
+from flopbalance.schedule import Schedule
+from flopbalance.table import format_table
+
+HEADER = ("mode", "micro-batches", "largest (tokens)", "over cap", "slowest rank / mean", "planned in")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="plan a rollout and show what balancing does for it",
+        description="Plan a rollout in every mode: how many micro-batches, how large they get, and how much longer the "
+        "slowest rank works than the mean one. The balance options choose the schedule that is saved.",
+    )
+    add_problem_options(parser)
+    parser.add_argument("--out", metavar="FILE.npz|.json", help="save the schedule of the chosen mode")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    ending = None if options.out is None else Path(options.out).suffix.lower()
+    if ending is not None and ending not in WRITERS:
+        raise ValueError(f"--out must end in {' or '.join(WRITERS)}, got {options.out}")
+    problem = read_problem(options)
+    chosen = chosen_mode(options)
+    rows = []
+    for mode in problem.modes():
+        schedule, figures = problem.plan(mode)
+        rows.append(
+            (
+                mode.name,
+                f"{figures.micro_batches:,}",
+                f"{figures.largest_tokens:,}",
+                f"{figures.over_cap:,}",
+                f"{figures.times['step'] / figures.work:.3f}" if figures.work else "-",
+                f"{1000 * figures.seconds:.1f} ms",
+            )
+        )
+        if mode == chosen and ending is not None:
+            WRITERS[ending](schedule, options.out)
+    print(problem.describe(schedule))
+    print()
+    print(format_table(HEADER, rows))
+    if ending is not None:
+        print(f"\nSaved to {options.out}: {chosen.name}")
+    return 0
+
+
+def _write_json(schedule: Schedule, path: str) -> None:
+    names = ("partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes")
+    document: dict[str, Any] = dict(zip(names, schedule.to_lists(), strict=True))
+    document["dropped"] = schedule.dropped.tolist()
+    Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
+
+
+WRITERS = {".npz": Schedule.save, ".json": _write_json}

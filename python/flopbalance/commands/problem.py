@@ -1,0 +1,168 @@
+"""What the planning commands read from their options: lengths, costs, ranks and limits."""
+
+import argparse
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flopbalance.arguments import add_balance_arguments, validate_balance_args
+from flopbalance.arrays import as_count
+from flopbalance.commands.figures import Figures
+from flopbalance.commands.modes import MODES, Mode
+from flopbalance.costs import read_cost
+from flopbalance.lengths_file import read_lengths
+from flopbalance.plan import plan
+from flopbalance.rollout import Rollout, synthetic_rollout
+from flopbalance.schedule import Schedule
+
+BUILT_IN_BATCH_SIZE = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A rollout to plan, and the limits to keep."""
+
+    rollout: Rollout
+    costs: npt.NDArray[Any]
+    dp_size: int
+    max_tokens: int
+    micro_batch_size: int | None
+    global_batch_size: int | None
+    micro_batch_multiple: int
+    stages: int
+
+    def modes(self) -> tuple[Mode, ...]:
+        """Return the modes that apply: a fixed batch size leaves nothing to pack."""
+        return tuple(mode for mode in MODES if self.micro_batch_size is None or mode.packing == "first-fit")
+
+    def plan(self, mode: Mode) -> tuple[Schedule, Figures]:
+        """Return the schedule of a mode, and its figures."""
+        start = time.perf_counter()
+        schedule = plan(
+            self.rollout.lengths,
+            costs=self.costs,
+            dp_size=self.dp_size,
+            max_tokens=self.max_tokens,
+            micro_batch_size=self.micro_batch_size,
+            rollout_ids=self.rollout.rollout_ids,
+            global_batch_size=self.global_batch_size,
+            micro_batch_multiple=self.micro_batch_multiple,
+            packing=mode.packing if self.micro_batch_size is None else "fixed",
+            balance_ranks=mode.balance_ranks,
+        )
+        seconds = time.perf_counter() - start
+        return schedule, Figures.of(schedule, self.costs, self.max_tokens, self.stages, seconds)
+
+    def describe_lengths(self) -> str:
+        """Return what there is to plan, in one phrase."""
+        lengths, rollout_ids = self.rollout
+        rollouts = len(lengths if rollout_ids is None else np.unique(rollout_ids))
+        return f"{len(lengths):,} samples of {rollouts:,} rollouts, {lengths.sum():,} tokens"
+
+    def describe(self, schedule: Schedule) -> str:
+        """Return what was planned, in one line."""
+        text = (
+            f"{self.describe_lengths()}, over {self.dp_size:,} ranks "
+            f"in steps of {schedule.rollouts_per_step[0]:,} rollouts, cap {self.max_tokens:,} tokens"
+        )
+        if len(schedule.dropped):
+            text += f"; {len(schedule.dropped):,} samples dropped, since their rollouts fill no step"
+        return text
+
+
+def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], Any] = int) -> None:
+    """Add the options that `read_problem` reads; `count` is the type of those that a sweep varies."""
+    lengths = parser.add_argument_group("lengths")
+    lengths.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="sample lengths: .txt, .csv, .tsv, .jsonl, .json, .npy, .npz or .parquet, also .gz; - is standard input "
+        "(default: a built-in rollout of a reasoning model)",
+    )
+    lengths.add_argument("--column", metavar="NAME", help="the column or array that holds the lengths")
+    lengths.add_argument(
+        "--rollout-column", metavar="NAME", help="the one with rollout ids; a rollout stays in one step"
+    )
+    lengths.add_argument(
+        "--prompts",
+        type=int,
+        default=1024,
+        help="of the built-in rollout; the 8 answers to a prompt are one rollout (default: %(default)s)",
+    )
+    lengths.add_argument("--seed", type=int, default=0, help="of the built-in rollout (default: %(default)s)")
+
+    training = parser.add_argument_group("model and ranks")
+    training.add_argument(
+        "--model",
+        metavar="NAME|FILE.json",
+        default="qwen3-8B",
+        help="a built-in shape, a JSON object of model arguments, or a Hugging Face configuration, whose FLOPs are "
+        "always exact (default: %(default)s)",
+    )
+    training.add_argument(
+        "--cost", metavar="FILE.json", help="a saved cost, such as a fit of flopbalance calibrate, instead of a model"
+    )
+    training.add_argument(
+        "--dp-size", type=count, default="32", metavar="RANKS", help="data-parallel ranks (default: %(default)s)"
+    )
+    training.add_argument(
+        "--cp-size", type=int, default=1, metavar="GPUS", help="context-parallel GPUs of a rank (default: %(default)s)"
+    )
+    training.add_argument(
+        "--micro-batch-multiple",
+        type=int,
+        default=1,
+        metavar="N",
+        help="micro-batches per rank come in multiples of this, as interleaved pipelines need (default: %(default)s)",
+    )
+    training.add_argument(
+        "--stages", type=int, default=4, help="of the pipeline, where one is predicted (default: %(default)s)"
+    )
+    training.add_argument(
+        "--max-tokens-per-gpu",
+        type=count,
+        default="36864",
+        metavar="TOKENS",
+        help="token cap of a micro-batch, per context-parallel GPU (default: %(default)s)",
+    )
+    training.add_argument(
+        "--micro-batch-size",
+        type=int,
+        metavar="SAMPLES",
+        help="samples per micro-batch, instead of as many as the cap allows",
+    )
+    training.add_argument(
+        "--global-batch-size",
+        type=int,
+        metavar="ROLLOUTS",
+        help=f"rollouts per step (default: {BUILT_IN_BATCH_SIZE} of the built-in rollout, all those of a file)",
+    )
+    add_balance_arguments(parser)
+
+
+def read_problem(options: argparse.Namespace) -> Problem:
+    """Read what the options name, after checking them as a trainer would."""
+    if options.micro_batch_size is None:
+        options.use_dynamic_batch_size = True
+    validate_balance_args(options)
+    batch_size = options.global_batch_size
+    if options.file is None:
+        rollout = synthetic_rollout(options.prompts, seed=options.seed)
+        batch_size = batch_size or min(BUILT_IN_BATCH_SIZE, options.prompts)
+    else:
+        rollout = read_lengths(options.file, options.column, options.rollout_column)
+    return Problem(
+        rollout=rollout,
+        costs=np.asarray(read_cost(options.cost or options.model, options.flops_model).flops(rollout.lengths)),
+        dp_size=options.dp_size,
+        max_tokens=options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size"),
+        micro_batch_size=None if options.use_dynamic_batch_size else options.micro_batch_size,
+        global_batch_size=batch_size,
+        micro_batch_multiple=options.micro_batch_multiple,
+        stages=as_count(options.stages, "--stages"),
+    )

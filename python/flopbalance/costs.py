@@ -1,0 +1,121 @@
+"""Which cost is meant: by a name, by a file, or by a trainer's ``--flops-model``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from flopbalance.arguments import FLOPS_MODELS
+from flopbalance.calibration import FittedCost
+from flopbalance.cost_model import CostModel
+from flopbalance.json_file import read_json
+from flopbalance.models import load_shape
+from flopbalance.plan import CostFunction
+from flopbalance.published import PublishedFlops
+
+_KINDS: dict[str, type[CostModel] | type[FittedCost]] = {"exact": CostModel, "fitted": FittedCost}
+_MARK = "flopbalance_cost"
+
+
+def select_flops_model(args: Any, name: str = "published") -> CostFunction:
+    """Return the cost that ``--flops-model`` names, of the model that a trainer's arguments describe.
+
+    Parameters
+    ----------
+    args : namespace or mapping
+        Megatron-style arguments.
+    name : {"published", "exact"}, default "published"
+        As trainers count today, for the same schedule index for index; or exactly.
+
+    Examples
+    --------
+    >>> tiny = dict(num_layers=2, hidden_size=16, num_attention_heads=2, num_query_groups=2, kv_channels=8,
+    ...             ffn_hidden_size=64, vocab_size=32, num_experts=None)
+    >>> [select_flops_model(tiny, name).flops([1, 10]).tolist() for name in ("published", "exact")]
+    [[17472.0, 180480.0], [17536, 181120]]
+    """
+    if name not in FLOPS_MODELS:
+        raise ValueError(f"flops_model must be one of {', '.join(FLOPS_MODELS)}, got {name!r}")
+    return PublishedFlops(args) if name == "published" else CostModel.from_args(args)
+
+
+def read_cost(source: str, flops_model: str = "exact") -> CostFunction:
+    """Return the cost that a word on the command line means.
+
+    Parameters
+    ----------
+    source : str
+        A built-in shape such as ``qwen3-8b``; or a JSON file: a cost that `save_cost` wrote, a Hugging Face
+        configuration (or the folder that holds it), or a JSON object of Megatron-style arguments.
+    flops_model : {"exact", "published"}, default "exact"
+        How a shape's FLOPs are counted; a Hugging Face configuration is always counted exactly.
+
+    Raises
+    ------
+    ValueError
+        The word is none of these; the message says what is wrong with the file or lists names near to it.
+
+    Examples
+    --------
+    >>> read_cost("qwen3-8b") == CostModel.from_name("qwen3-8B")
+    True
+    """
+    path = Path(source)
+    if path.is_dir():
+        return CostModel.from_hf_config(path)
+    if not (path.is_file() or path.suffix.lower() == ".json"):
+        return select_flops_model(load_shape(source), flops_model)
+    values = read_json(path)
+    if _MARK in values:
+        return _from_document(values, path)
+    if "num_hidden_layers" in values or "text_config" in values or "model_type" in values:
+        return CostModel.from_hf_config(values)
+    return select_flops_model(values, flops_model)
+
+
+def save_cost(cost: CostModel | FittedCost, path: str | os.PathLike[str]) -> None:
+    """Write a cost as JSON, for every command's ``--cost``.
+
+    Parameters
+    ----------
+    cost : CostModel or FittedCost
+        All of it is kept, the components of a model aside.
+    path : path
+        Replaced when it exists.
+    """
+    kind = next(kind for kind, known in _KINDS.items() if isinstance(cost, known))
+    values = {name: value for name, value in dataclasses.asdict(cost).items() if name != "components"}
+    Path(path).write_text(json.dumps({_MARK: kind, **values}, indent=1) + "\n", encoding="utf-8")
+
+
+def load_cost(path: str | os.PathLike[str]) -> CostModel | FittedCost:
+    """Return the cost that `save_cost` wrote.
+
+    Raises
+    ------
+    ValueError
+        The file is no saved cost.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "cost.json"
+    >>> save_cost(CostModel(per_token=7, windows=((128, 3),)), path)
+    >>> load_cost(path)
+    CostModel(per_token=7, lm_head=0, per_pair=0, windows=((128, 3),))
+    """
+    return _from_document(read_json(Path(path)), Path(path))
+
+
+def _from_document(values: dict[str, Any], path: Path) -> CostModel | FittedCost:
+    kind = values.pop(_MARK, None)
+    if kind not in _KINDS:
+        raise ValueError(f"{path}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {kind!r}")
+    try:
+        values["windows"] = tuple((window, cost) for window, cost in values.get("windows", ()))
+        return _KINDS[kind](**values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: no whole saved cost: {error}") from error

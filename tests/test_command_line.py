@@ -1,0 +1,104 @@
+"""What every command owes its user: exit codes, one line for an error, quiet ends."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from command import COMMAND, refused, run
+from flopbalance.cli import COMMANDS, main
+
+NAMES = [command.__name__.rpartition(".")[2].replace("_", "-") for command in COMMANDS]
+
+
+def test_help_lists_the_commands():
+    process = run("--help")
+    assert process.returncode == 0
+    assert all(f"\n    {name}" in process.stdout for name in NAMES)
+
+
+def test_version_is_that_of_the_package():
+    assert run("--version").stdout.startswith("flopbalance ")
+
+
+@pytest.mark.parametrize("arguments", [(), ("fly",), ("plan", "--dp-size", "many"), ("plan", "--no-such-option")])
+def test_bad_usage_ends_in_exit_code_2(arguments):
+    process = run(*arguments)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "error: " in process.stderr
+
+
+def test_the_installed_script_is_the_same_command():
+    script = Path(sys.executable).with_name("flopbalance")
+    assert subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout.startswith("flopb")
+
+
+def test_main_can_be_called_from_python(monkeypatch):
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert main(["plan", "absent.csv"]) == 2
+    assert sys.stderr.getvalue() == "flopbalance: error: absent.csv: No such file or directory\n"
+    assert main(["plan", "--prompts", "64"]) == 0
+    assert "by FLOPs" in sys.stdout.getvalue()
+
+
+@pytest.mark.parametrize("name", ["plan", "compare", "sweep"])
+class TestEveryPlanningCommand:
+    def test_runs_without_arguments(self, name):
+        process = run(name)
+        assert (process.returncode, process.stderr) == (0, "")
+        assert process.stdout
+
+    def test_help(self, name):
+        process = run(name, "--help")
+        assert process.returncode == 0
+        assert f"usage: flopbalance {name}" in process.stdout
+
+    def test_missing_file(self, name, tmp_path):
+        assert refused(name, tmp_path / "absent.csv") == f"{tmp_path}/absent.csv: No such file or directory"
+
+    def test_folder_instead_of_a_file(self, name, tmp_path):
+        assert refused(name, tmp_path) == f"{tmp_path}: Is a directory"
+
+    def test_wrong_file(self, name, tmp_path):
+        path = tmp_path / "lengths.csv"
+        path.write_text("length\n5\nfive\n")
+        assert refused(name, path).startswith(f"{path}: line 3: expected a whole number of tokens")
+
+    def test_unknown_model_names_those_near_it(self, name):
+        assert "qwen3-8B" in refused(name, "--model", "qwen3-8")
+
+    def test_contradicting_flags(self, name):
+        message = refused(name, "--micro-batch-size", 2, "--balance-by-flops")
+        assert message == "--balance-by-flops needs --use-dynamic-batch-size"
+
+    @pytest.mark.parametrize("option", ["", "--help"])
+    def test_a_reader_that_leaves_is_no_error(self, name, option):
+        arguments = [*COMMAND, name, *option.split()]
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered) as process:
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(timeout=60) == 141
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+    def test_full_disk(self, name):
+        with open("/dev/full", "w") as full:
+            process = run(name, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        assert (process.returncode, process.stderr) == (2, "flopbalance: error: [Errno 28] No space left on device\n")
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+    def test_control_c_ends_quietly(self, name):
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with subprocess.Popen([*COMMAND, name, "-"], **pipes) as process:
+            process.stdin.write(b"5\n" * 200_000)  # more than a pipe holds: when all is written, the command reads
+            process.stdin.flush()
+            time.sleep(0.5)  # a signal just before a blocking read would wait for the next one
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 130
+            assert process.stderr.read() == process.stdout.read() == b""

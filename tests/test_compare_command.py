@@ -1,0 +1,131 @@
+"""``flopbalance compare`` as a user runs it, and the parts it stands on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from command import run, run_on_terminal
+from flopbalance.commands.compare import Result, recommend
+from flopbalance.commands.figures import OBJECTIVES, Figures
+from flopbalance.commands.modes import MODES
+from flopbalance.table import format_table
+
+GREEN = "\033[1;32m"
+
+
+def compare(*arguments):
+    process = run("compare", *arguments)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
+
+
+def results(*figures, cap=100):
+    """Return results with given micro-batches over the cap and speed-ups, in the order of the modes."""
+    parts = []
+    for mode, (over_cap, speed_up) in zip(MODES, figures, strict=False):
+        parts.append(Result(mode, Figures(8, 90, over_cap, 1.0, dict.fromkeys(OBJECTIVES, 1.0), 0.0), cap, speed_up))
+    return parts
+
+
+def test_every_mode_has_a_row():
+    rows = compare().split("\n\n")[1].splitlines()
+    assert [row[:14].strip() for row in rows] == ["mode", *(mode.name for mode in MODES)]
+    assert len({row.count("%") for row in rows[1:]}) == 1
+
+
+def test_the_best_of_a_column_is_marked(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("9\n1\n9\n1\n")
+    table = compare(path, "--dp-size", 2, "--micro-batch-size", 1, "--model", "seed-test-tiny").split("\n\n")[1]
+    plain, balanced = (row.split() for row in table.splitlines()[1:])
+    assert plain[4] == "44.6%"  # F(9) = 161,856 and F(1) = 17,472
+    assert balanced[5] == "0.0%*"
+    assert plain[1] == balanced[2] == "4"  # alike, so neither is best
+
+
+def test_json_holds_the_same_figures():
+    document = json.loads(compare("--json", "--objective", "micro-batch"))
+    assert document["objective"] == "micro-batch"
+    assert [mode["mode"] for mode in document["modes"]] == [mode.name for mode in MODES]
+    assert document["recommended"]["flag"] in {mode.flag for mode in MODES}
+    rows = compare().split("\n\n")[1].splitlines()[1:]
+    for mode, row in zip(document["modes"], rows, strict=True):
+        cells = row.replace("*", "")[14:].split()
+        assert cells[0] == f"{mode['micro_batches']:,}"
+        assert cells[1] == f"{mode['micro_batches_over_cap']:,}"
+        assert cells[2] == f"{mode['largest_tokens'] / mode['cap_tokens']:.3f}"
+        assert cells[3:6] == [f"{mode['idle_share'][objective]:.1%}" for objective in OBJECTIVES]
+        busy = 1 - mode["idle_share"]["micro-batch"]
+        assert mode["speed_up"] == pytest.approx(busy / (1 - document["modes"][0]["idle_share"]["micro-batch"]))
+
+
+def test_longer_pipelines_wait_longer():
+    short, long = (json.loads(compare("--json", "--stages", stages)) for stages in (1, 8))
+    assert short["modes"][0]["idle_share"]["pipeline"] == short["modes"][0]["idle_share"]["step"]
+    assert long["modes"][0]["idle_share"]["pipeline"] > short["modes"][0]["idle_share"]["pipeline"]
+
+
+def test_recommends_in_one_sentence_with_the_flag():
+    sentence = compare().split("\n\n")[2]
+    assert sentence.startswith("Recommended: --balance-")
+    assert sentence.endswith(".\n")
+    assert sentence.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("figures", "flag"),
+    [
+        ([(0, 1.0), (0, 1.1), (5, 1.2)], "--balance-data"),
+        ([(0, 1.0), (0, 1.1), (0, 1.2)], "--balance-by-flops"),
+        ([(0, 1.0), (0, 1.0), (5, 1.2)], ""),
+        ([(0, 1.0), (0, 1.0001), (0, 0.9)], ""),
+        ([(1, 1.0), (1, 1.1), (5, 1.2)], "--balance-by-flops"),
+    ],
+)
+def test_recommends_the_fastest_that_keeps_the_cap(figures, flag):
+    assert recommend(results(*figures)).mode.flag == flag
+
+
+def test_samples_without_cost(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("0\n0\n")
+    text = compare(path, "--dp-size", 2, "--micro-batch-size", 1)
+    assert "nan" not in text
+    assert "Recommended: no option, with no micro-batch packed above the cap.\n" in text
+
+
+def test_colour_is_for_terminals_only():
+    assert "\033" not in compare()
+    assert GREEN in run_on_terminal("compare")
+    assert GREEN not in run_on_terminal("compare", NO_COLOR="1")
+    assert GREEN not in run_on_terminal("compare", TERM="dumb")
+    assert GREEN in run_on_terminal("compare", NO_COLOR="")
+
+
+def test_colours_do_not_move_columns():
+    header, rows = ["mode", "time"], [["plain", "12"], ["balanced", "9"]]
+    bare = format_table(header, rows, best={(1, 1)})
+    coloured = format_table(header, rows, best={(1, 1)}, colour=True)
+    assert coloured.replace(GREEN, "").replace("\033[0m", "") == bare
+    assert bare == "mode      time\nplain      12\nbalanced    9*"
+
+
+def test_times_by_brute_force():
+    """The three times from their definitions, over nested lists."""
+    from flopbalance import plan
+
+    random = np.random.RandomState(3)
+    lengths = random.randint(1, 100, size=60)
+    schedule = plan(lengths, dp_size=3, max_tokens=150, global_batch_size=20)
+    figures = Figures.of(schedule, lengths, 150, stages=4, seconds=0)
+    work = step = row = pipeline = 0
+    ranks = [list(schedule.rank(rank).steps()) for rank in range(3)]
+    for parts in zip(*ranks, strict=True):
+        costs = [[int(lengths[batch].sum()) for batch in part] for part in parts]
+        work += sum(map(sum, costs)) / 3
+        step += max(map(sum, costs))
+        row += sum(map(max, zip(*costs, strict=True)))
+        pipeline += max(sum(part) + 3 * max(part) for part in costs)
+    assert figures.work == pytest.approx(work)
+    assert figures.times == {"step": step, "micro-batch": row, "pipeline": pipeline}

@@ -1,0 +1,165 @@
+"""``flopbalance plan`` as a user runs it."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from command import refused, run
+from flopbalance import Schedule, plan
+from flopbalance.commands.figures import Figures
+from flopbalance.models import load_shape
+from flopbalance.published import PublishedFlops
+from flopbalance.rollout import synthetic_rollout
+
+
+def table(*arguments, **options):
+    """Return the rows of the printed table, by mode."""
+    process = run("plan", *arguments, **options)
+    assert (process.returncode, process.stderr) == (0, "")
+    lines = process.stdout.split("\n\n")[1].splitlines()
+    assert lines[0].split("  ")[0] == "mode"
+    return {line[:14].strip(): line[14:].split() for line in lines[1:]}
+
+
+def test_the_built_in_rollout():
+    rows = table()
+    assert list(rows) == ["plain", "balance data", "by FLOPs"]
+    lengths, rollout_ids = synthetic_rollout()
+    costs = PublishedFlops(load_shape("qwen3-8B")).flops(lengths)
+    for row, packing, balance_ranks in zip(
+        rows.values(), ["first-fit", "first-fit", "flops"], [False, True, True], strict=True
+    ):
+        schedule = plan(
+            lengths,
+            costs=costs,
+            dp_size=32,
+            max_tokens=36864,
+            rollout_ids=rollout_ids,
+            global_batch_size=128,
+            packing=packing,
+            balance_ranks=balance_ranks,
+        )
+        figures = Figures.of(schedule, costs, 36864, stages=1, seconds=0)
+        assert row[:4] == [
+            f"{len(schedule.micro_batch_tokens):,}",
+            f"{schedule.micro_batch_tokens.max():,}",
+            f"{(schedule.micro_batch_tokens > 36864).sum():,}",
+            f"{figures.times['step'] / figures.work:.3f}",
+        ]
+        assert row[5] == "ms"
+
+
+def test_figures_of_a_small_schedule():
+    costs = np.array([9.0, 1, 9, 1, 4, 4])
+    schedule = plan([9, 1, 9, 1, 4, 4], costs=costs, dp_size=2, max_tokens=9, global_batch_size=2, balance_ranks=False)
+    # Steps (9 | 1), (9 | 1) and (4 | 4); ranks meet after each.
+    figures = Figures.of(schedule, costs, 8, stages=3, seconds=0)
+    assert figures.work == 14
+    assert figures.times == {"step": 22, "micro-batch": 22, "pipeline": 66}
+    assert (figures.micro_batches, figures.largest_tokens, figures.over_cap) == (6, 9, 0)
+    assert figures.idle_share("step") == pytest.approx(8 / 22)
+
+
+def test_waiting_at_micro_batches_is_not_waiting_at_steps():
+    costs = np.array([9.0, 1, 1, 9])
+    schedule = plan([9, 1, 1, 9], costs=costs, dp_size=2, micro_batch_size=1, packing="fixed", balance_ranks=False)
+    figures = Figures.of(schedule, costs, 8, stages=2, seconds=0)
+    assert figures.times == {"step": 10, "micro-batch": 18, "pipeline": 19}
+    assert Figures.of(plan([5, 5], dp_size=1, max_tokens=10), np.ones(2), 9, 1, 0).over_cap == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "packing", "balance_ranks"),
+    [
+        ([], "first-fit", False),
+        (["--balance-data"], "first-fit", True),
+        (["--balance-by-flops"], "flops", True),
+        (["--balance-by-flops", "--use-dynamic-batch-size", "--micro-batch-size", "3"], "flops", True),
+        (["--micro-batch-size", "3"], "fixed", False),
+        (["--micro-batch-size", "3", "--balance-data"], "fixed", True),
+    ],
+)
+def test_saves_the_schedule_that_the_flags_choose(tmp_path, flags, packing, balance_ranks):
+    lengths = synthetic_rollout(24, 2).lengths
+    np.save(tmp_path / "lengths.npy", lengths)
+    limits = ["--dp-size", 4, "--max-tokens-per-gpu", 20000, "--cp-size", 2, "--model", "seed-test-tiny"]
+    expected = plan(
+        lengths,
+        costs=PublishedFlops(load_shape("seed-test-tiny")),
+        dp_size=4,
+        max_tokens=40000,
+        micro_batch_size=3,
+        packing=packing,
+        balance_ranks=balance_ranks,
+    )
+    for name in ("schedule.npz", "schedule.json"):
+        process = run("plan", tmp_path / "lengths.npy", *limits, *flags, "--out", tmp_path / name)
+        assert (process.returncode, process.stderr) == (0, "")
+        assert f"Saved to {tmp_path / name}" in process.stdout
+    assert Schedule.load(tmp_path / "schedule.npz") == expected
+    names = ["partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes", "dropped"]
+    saved = json.loads((tmp_path / "schedule.json").read_text())
+    assert saved == dict(zip(names, [*expected.to_lists(), []], strict=True))
+
+
+def test_fixed_batches_leave_nothing_to_pack():
+    assert list(table("--micro-batch-size", 1)) == ["plain", "balance data"]
+
+
+def test_rollouts_of_a_file(tmp_path):
+    path = tmp_path / "rollout.csv"
+    path.write_text("prompt,tokens\n" + "why,5\nhow,6\nwhy,7\nwho,8\nhow,9\n")
+    out = tmp_path / "schedule.npz"
+    process = run(
+        *("plan", path, "--column", "tokens", "--rollout-column", "prompt", "--global-batch-size", 2, "--dp-size", 2),
+        *("--out", out),
+    )
+    assert process.stdout.startswith("5 samples of 3 rollouts, 35 tokens, over 2 ranks in steps of 2 rollouts")
+    assert "1 samples dropped, since their rollouts fill no step" in process.stdout
+    assert Schedule.load(out).dropped.tolist() == [3]
+
+
+def test_reads_standard_input():
+    assert table("-", "--dp-size", 1, input="5\n6\n7\n")["plain"][:2] == ["1", "18"]
+
+
+def test_model_arguments_from_a_file(tmp_path):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(load_shape("qwen3-8B")))
+    by_file, by_name = table("--model", path), table("--model", "QWEN3-8b")
+    assert [row[:4] for row in by_file.values()] == [row[:4] for row in by_name.values()]
+    path.write_text("{}")
+    assert refused("plan", "--model", path) == "args.hidden_size is missing"
+    path.write_text('{"num_layers": 1,}')
+    assert refused("plan", "--model", path).startswith(f"{path}: no valid JSON")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dp-size", "0"], "dp_size must be >= 1"),
+        (["--max-tokens-per-gpu", "0"], "--max-tokens-per-gpu must be >= 1, got 0"),
+        (["--cp-size", "0"], "--cp-size must be >= 1"),
+        (["--stages", "0"], "--stages must be >= 1"),
+        (["--prompts", "0"], "prompts must be >= 1"),
+        (["--global-batch-size", "5000"], "num_rollouts"),
+        (["--dp-size", "9000"], "dp_size"),
+        (["--out", "schedule.txt"], "--out must end in .npz or .json, got schedule.txt"),
+        (["--out", "absent/schedule.npz"], "absent/schedule.npz: No such file or directory"),
+    ],
+)
+def test_refuses(arguments, message, tmp_path):
+    assert message in refused("plan", *arguments, cwd=tmp_path)
+
+
+def test_read_only_folder(tmp_path):
+    tmp_path.chmod(0o555)
+    folder = tmp_path
+    if os.access(folder, os.W_OK):  # the superuser may write there
+        folder = "/sys"
+        if not os.path.isdir(folder):
+            pytest.skip("needs a folder that nobody may write to")
+    message = refused("plan", "--out", f"{folder}/schedule.npz")
+    assert message in (f"{folder}/schedule.npz: {reason}" for reason in ("Permission denied", "Read-only file system"))
