@@ -32,8 +32,8 @@ def test_a_page_of_the_most_thorough_mode_by_default(tmp_path):
     assert plot(*SMALL, cwd=tmp_path) == f"Drawn to schedule.html: plain and {last}\n"
     page = (tmp_path / "schedule.html").read_text(encoding="utf-8")
     shown = titles(page)
-    assert any(text.startswith("plain: step ") for text in shown)
-    assert any(text.startswith(f"{last}: step ") for text in shown)
+    assert any(text.startswith("plain: the only step, ranks idle ") for text in shown)
+    assert any(text.startswith(f"{last}: the only step, in ") for text in shown)
     cells = re.findall(r"<td>(.*?)</td>", page)
     assert cells[0] == "plain"
     assert cells[6] == last
