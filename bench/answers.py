@@ -36,11 +36,11 @@ def verdict(work: Work, family: str, weights: Weights, answer: Any) -> str:
     got = pair(weights, answer)
     if known is None or known[0] != got[0]:
         return "not checked"
-    return "right" if known == got else "WRONG"
+    return "right" if known == got else "another"
 
 
 def main() -> None:
-    answers = {}
+    answers: dict[str, list[str]] = {}
     for work, family, n in rows():
         weights = ALL[family](n)
         name = key(work, family, len(weights))
@@ -49,7 +49,7 @@ def main() -> None:
         else:
             print(name, flush=True)
             answers[name] = pair(weights, work.reference(weights.tolist()))
-    FILE.write_text(json.dumps(answers, indent=0) + "\n")
+        FILE.write_text(json.dumps(answers, indent=0) + "\n")
 
 
 if __name__ == "__main__":

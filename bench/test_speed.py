@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from statistics import median
-
-import numpy as np
 import pytest
 
 from answers import verdict
 from families import ALL
+from rivals import sort_seconds
 from works import rows
 
 ROUNDS = 20
-
-
-def sort_seconds(weights):
-    """Median time of `numpy.argsort(kind="stable")`."""
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        np.argsort(weights, kind="stable")
-        times.append(time.perf_counter() - start)
-    return median(times)
 
 
 def name(value):
     return getattr(value, "name", str(value))
 
 
-@pytest.mark.parametrize(("work", "family", "n"), list(rows()), ids=name)
+@pytest.mark.parametrize(("work", "family", "n"), rows(), ids=name)
 def test_speed(benchmark, work, family, n):
     if family not in ALL:
         pytest.skip(f"the trace {family} is not here")
@@ -49,4 +36,4 @@ def test_speed(benchmark, work, family, n):
         "answer": verdict(work, family, weights, answer),
     }
     benchmark.pedantic(work.ours, (prepared,), rounds=ROUNDS, iterations=max(1, 10_000 // n), warmup_rounds=2)
-    assert benchmark.extra_info["answer"] != "WRONG"
+    assert benchmark.extra_info["answer"] != "another"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +13,10 @@ import flopbalance
 import reference
 from families import HARD, REAL, USUAL, Weights
 from flopbalance import PublishedFlops, Schedule, _core
+from flopbalance.arrays import as_lengths, as_weights
 
 CAP = 36_864
+FAMILY_CAP = 2**21
 RANKS = 64
 QWEN3_8B = {
     "num_layers": 36,
@@ -30,7 +32,7 @@ ARGS = SimpleNamespace(
     **QWEN3_8B,
     use_dynamic_batch_size=True,
     balance_data=True,
-    balance_balances="ranks",
+    balance_by_flops=True,
     micro_batch_size=None,
     max_tokens_per_gpu=CAP,
 )
@@ -51,6 +53,8 @@ class Work:
     prepare: Callable[[Weights], Any] = lambda weights: weights
     balances: str = "parts"
     """What should be equal: the weights of parts, or the FLOPs of ranks."""
+    multiple: int = 1
+    """Of which the number of samples must be one."""
     floor: float | None = None
     aim: float | None = None
     """Ratios to the stable sort of the same weights."""
@@ -83,8 +87,9 @@ def lists(answer: Any) -> Any:
 def partition(k: int, equal_size: bool, **goal: float) -> Work:
     return Work(
         f"Karmarkar-Karp, {'equal' if equal_size else 'unequal'}, k = {k:,}",
-        lambda weights: _core.partition(weights, k, equal_size, True, "seqlen_list"),
+        lambda weights: _core.partition(as_weights(weights, "weights"), k, equal_size, True, "weights"),
         lambda weights: reference.get_seqlen_balanced_partitions(weights, k, equal_size),
+        multiple=k if equal_size else 1,
         **goal,
     )
 
@@ -92,7 +97,7 @@ def partition(k: int, equal_size: bool, **goal: float) -> Work:
 def first_fit(cap: int, **goal: float) -> Work:
     return Work(
         f"first fit, cap {cap:,}",
-        lambda lengths: _core.first_fit(lengths, cap),
+        lambda lengths: _core.first_fit(as_lengths(lengths, "lengths"), cap),
         lambda lengths: reference.first_fit_pack(lengths, cap),
         balances="nothing",
         **goal,
@@ -162,22 +167,16 @@ WHOLE = [name for name in (*USUAL, *HARD) if name not in ("near_2_63", "near_2_6
 """Families that can be token counts."""
 
 
-def rows() -> Iterator[tuple[Work, str, int]]:
-    """Yield work, family and number of samples of every row."""
-    for work in HEADLINE:
-        yield work, "synth_rl_32k_g8", 99_840 if "equal, k = 512" in work.name else 100_000
-    for equal_size in (True, False):
-        yield small_step(equal_size), "log_normal", 256
-    yield schedule(8, limit=1e-3), "log_normal", 1024
+def rows() -> list[tuple[Work, str, int]]:
+    """Work, family and number of samples of every row."""
+    usual_and_hard = (*USUAL, *HARD)
+    all_rows = [(work, "synth_rl_32k_g8", 100_000) for work in HEADLINE]
+    all_rows += [(small_step(equal_size), "log_normal", 256) for equal_size in (True, False)]
+    all_rows += [(schedule(8, limit=1e-3), "log_normal", 1024)]
     for n, k in SIZES.items():
-        for name in (*USUAL, *HARD):
-            yield partition(k, True), name, n // k * k
-            yield partition(k, False), name, n
-        for name in WHOLE:
-            yield first_fit(2**21 if name != "powers_of_two" else 2**47), name, n
-    for name in (*USUAL, *HARD):
-        yield partition(3000, False), name, 100_000
-    for k in (1, 99_999, 100_000):
-        yield partition(k, False), "log_normal", 100_000
-    for name in REAL:
-        yield schedule(8), name, 100_000
+        all_rows += [(partition(k, equal_size), name, n) for equal_size in (True, False) for name in usual_and_hard]
+        all_rows += [(first_fit(2**47 if name == "powers_of_two" else FAMILY_CAP), name, n) for name in WHOLE]
+    all_rows += [(partition(3000, False), name, 100_000) for name in usual_and_hard]
+    all_rows += [(partition(k, False), "log_normal", 100_000) for k in (1, 99_999, 100_000)]
+    all_rows += [(schedule(8), name, 100_000) for name in REAL]
+    return [(work, name, n // work.multiple * work.multiple) for work, name, n in all_rows]

@@ -1,8 +1,8 @@
-"""Built-in shapes by name, and shapes from files."""
+"""Built-in shapes by name."""
 
 import pytest
 
-from flopbalance.models import load_shape, load_shape_file
+from flopbalance.models import load_shape
 
 
 def test_names_match_in_any_case():
@@ -19,22 +19,3 @@ def test_a_shape_is_a_copy():
 def test_an_unknown_name_shows_those_near_it(name, near):
     with pytest.raises(ValueError, match=f"model must be a built-in shape, got '{name}'; near it: .*{near}"):
         load_shape(name)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "expected a JSON object of model arguments, found a fault: "),
-        ("{", "found a fault: "),
-        ("[1]", "found list"),
-        (b"\xff", "found a fault: .* can't decode"),
-        ("[" * 100_000, "found a fault: "),
-    ],
-)
-def test_wrong_shape_file(tmp_path, content, message):
-    path = tmp_path / "shape.json"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError, match=message) as e:
-        load_shape_file(path)
-    assert str(e.value).startswith(f"{path}: ")
-    assert "\n" not in str(e.value)

@@ -11,7 +11,7 @@ from typing import Any
 from flopbalance.arguments import FLOPS_MODELS
 from flopbalance.calibration import FittedCost
 from flopbalance.cost_model import CostModel
-from flopbalance.hugging_face import read_json
+from flopbalance.json_file import read_json
 from flopbalance.models import load_shape
 from flopbalance.plan import CostFunction
 from flopbalance.published import PublishedFlops

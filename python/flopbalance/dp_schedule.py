@@ -7,9 +7,9 @@ from typing import Any
 import numpy.typing as npt
 
 from flopbalance.arrays import as_count, as_integers, as_lengths
+from flopbalance.costs import select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.plan import Packing, plan
-from flopbalance.published import PublishedFlops
 
 
 def build_dp_schedule(
@@ -27,7 +27,8 @@ def build_dp_schedule(
     args : namespace or mapping
         The trainer's arguments: ``use_dynamic_batch_size``, ``balance_data`` and ``balance_by_flops`` (False where
         absent), ``max_tokens_per_gpu`` with dynamic batching, ``micro_batch_size`` without, and the model's shape as
-        `calculate_fwd_flops` reads it where anything is balanced.
+        `calculate_fwd_flops` reads it where anything is balanced. With ``flops_model="exact"``, FLOPs are those of
+        `CostModel.from_args`, and the schedule is no longer the published one.
     train_parallel_config : mapping or namespace
         ``dp_size``, ``cp_size``, ``vpp_size``, ``microbatch_group_size_per_vp_stage``.
     total_lengths : array_like of shape (n,)
@@ -92,9 +93,10 @@ def build_dp_schedule(
             raise ValueError("args.balance_by_flops must go with args.use_dynamic_batch_size, got no dynamic batching")
         micro_batch_size = trainer.size("micro_batch_size")
     interleaved = parallel.size("vpp_size") > 1
+    flops_model = "published" if trainer.get("flops_model") is None else trainer.get("flops_model")
     return plan(
         lengths,
-        costs=PublishedFlops(args) if by_flops or balance_data else None,
+        costs=select_flops_model(args, flops_model) if by_flops or balance_data else None,
         dp_size=parallel.size("dp_size"),
         max_tokens=max_tokens,
         micro_batch_size=micro_batch_size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 from flopbalance.common_fields import groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.decoder import Attention, Decoder, DenseMLP, Experts, Indexer, LatentAttention, Layer
 from flopbalance.fields import Fields
+from flopbalance.json_file import read_json
 
 
 def read_hugging_face(config: Any) -> Decoder:
@@ -310,17 +310,3 @@ def _as_mapping(config: Any) -> Mapping[str, Any]:
     if not isinstance(config, Mapping):
         raise ValueError(f"config must be a mapping, a path or have to_dict(), got {type(config).__name__}")
     return {"model_type": None, **config}
-
-
-def read_json(path: Path) -> Any:
-    """Object of a JSON file; whatever is wrong with it, one line that names the file."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: no valid JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path}: must hold a JSON object, got {type(values).__name__}")
-    return values

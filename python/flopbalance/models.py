@@ -3,7 +3,6 @@
 import difflib
 import importlib.resources
 import json
-from pathlib import Path
 from typing import Any
 
 Shape = dict[str, Any]
@@ -51,14 +50,3 @@ def built_in_shapes() -> dict[str, Shape]:
     text = importlib.resources.files("flopbalance").joinpath("models.json").read_text(encoding="utf-8")
     shapes: dict[str, Shape] = json.loads(text)
     return shapes
-
-
-def load_shape_file(path: str) -> Shape:
-    """Return the arguments that a JSON file holds as one object."""
-    try:
-        shape = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: expected a JSON object of model arguments, found a fault: {error}") from None
-    if not isinstance(shape, dict):
-        raise ValueError(f"{path}: expected a JSON object of model arguments, found {type(shape).__name__}")
-    return shape

@@ -13,10 +13,9 @@ from flopbalance.arguments import add_balance_arguments, validate_balance_args
 from flopbalance.arrays import as_count
 from flopbalance.commands.figures import Figures
 from flopbalance.commands.modes import MODES, Mode
+from flopbalance.costs import read_cost
 from flopbalance.lengths_file import read_lengths
-from flopbalance.models import load_shape, load_shape_file
-from flopbalance.plan import CostFunction, plan
-from flopbalance.published import PublishedFlops
+from flopbalance.plan import plan
 from flopbalance.rollout import Rollout, synthetic_rollout
 from flopbalance.schedule import Schedule
 
@@ -102,7 +101,11 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
         "--model",
         metavar="NAME|FILE.json",
         default="qwen3-8B",
-        help="a built-in shape, or a JSON object of model arguments (default: %(default)s)",
+        help="a built-in shape, a JSON object of model arguments, or a Hugging Face configuration, whose FLOPs are "
+        "always exact (default: %(default)s)",
+    )
+    training.add_argument(
+        "--cost", metavar="FILE.json", help="a saved cost, such as a fit of flopbalance calibrate, instead of a model"
     )
     training.add_argument(
         "--dp-size", type=count, default="32", metavar="RANKS", help="data-parallel ranks (default: %(default)s)"
@@ -155,7 +158,7 @@ def read_problem(options: argparse.Namespace) -> Problem:
         rollout = read_lengths(options.file, options.column, options.rollout_column)
     return Problem(
         rollout=rollout,
-        costs=np.asarray(_cost_function(options).flops(rollout.lengths)),
+        costs=np.asarray(read_cost(options.cost or options.model, options.flops_model).flops(rollout.lengths)),
         dp_size=options.dp_size,
         max_tokens=options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size"),
         micro_batch_size=None if options.use_dynamic_batch_size else options.micro_batch_size,
@@ -163,11 +166,3 @@ def read_problem(options: argparse.Namespace) -> Problem:
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
     )
-
-
-def _cost_function(options: argparse.Namespace) -> CostFunction:
-    if options.flops_model == "exact":
-        raise ValueError("--flops-model exact is not there yet; published is")
-    is_file = options.model.lower().endswith(".json")
-    shape = load_shape_file(options.model) if is_file else load_shape(options.model)
-    return PublishedFlops(shape)
