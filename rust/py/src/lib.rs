@@ -115,35 +115,21 @@ mod _core {
 
     /// What only `packing="capped"` reads.
     #[derive(FromPyObject)]
-    #[pyo3(from_item_all)]
-    struct CappedOptions<'py> {
-        objective: String,
-        stages: u64,
-        overhead_share: f64,
-        effort: u64,
-        padded: bool,
-        extra: Option<(PyReadonlyArray1<'py, i64>, i64)>,
-        repeat: bool,
-    }
+    struct CappedOptions<'py>(String, u64, f64, u64, bool, Option<(PyReadonlyArray1<'py, i64>, i64)>, bool);
 
     impl CappedOptions<'_> {
         fn read(&self, max_tokens: i64) -> PyResult<Capped<'_>> {
-            let objective = match self.objective.as_str() {
+            let Self(ref objective, stages, overhead_share, effort, padded, ref extra, repeat) = *self;
+            let objective = match objective.as_str() {
                 "step" => Objective::Step,
                 "micro-batch" => Objective::MicroBatch,
-                _ => Objective::Pipeline { stages: self.stages, micro_batch_overhead: 0 },
+                _ => Objective::Pipeline { stages, micro_batch_overhead: 0 },
             };
-            let extra = match &self.extra {
+            let extra = match extra {
                 Some((amounts, cap)) => Some((amounts.as_slice()?, *cap)),
                 None => None,
             };
-            Ok(Capped {
-                limits: Limits { max_tokens, padded: self.padded, extra },
-                objective,
-                overhead_share: self.overhead_share,
-                effort: self.effort,
-                repeat: self.repeat,
-            })
+            Ok(Capped { limits: Limits { max_tokens, padded, extra }, objective, overhead_share, effort, repeat })
         }
     }
 
