@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name 'Cargo.toml') \
 	Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all lint format bench bench-check bench-record bench-answers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/flopbalance plan
@@ -15,12 +15,36 @@ test: $(VENV)/.installed $(VENV)/.tools
 	$(BIN)/python -m pytest --pyargs tests flopbalance
 	$(BIN)/python -m mypy.stubtest flopbalance._core
 
+# The one abi3 wheel against every CPython from 3.10 on that the machine has.
+test-all: $(VENV)/.tools
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python tests/every_python.py "$$(ls -t dist/flopbalance-*.whl | head -n 1)"
+
 lint: $(VENV)/.installed $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check python tests bench
 	$(BIN)/ruff format --check python tests bench
 	$(BIN)/mypy
+
+# Times, beside the stable sort and other packages; the tables also go to bench/record/, dated.
+bench: $(VENV)/.installed $(VENV)/.rivals
+	mkdir -p build
+	$(BIN)/python -m pytest bench --quiet --benchmark-quiet --benchmark-disable-gc --benchmark-json=build/bench.json
+	PYTHONPATH=tests $(BIN)/python bench/table.py build/bench.json
+	PYTHONPATH=tests $(BIN)/python bench/process.py
+	PYTHONPATH=tests $(BIN)/python bench/curve.py
+
+# Instruction counts of fixed workloads against the recorded ones.
+bench-check:
+	$(PYTHON) bench/instructions.py
+
+bench-record:
+	$(PYTHON) bench/instructions.py --record
+
+# The answers of the reference that are not known yet; plain Python takes some minutes for all.
+bench-answers: $(VENV)/.installed
+	PYTHONPATH=tests $(BIN)/python bench/answers.py
 
 format: $(VENV)/.tools
 	cargo fmt --all
@@ -34,6 +58,10 @@ $(VENV)/.installed: $(SOURCES) | $(VENV)
 
 $(VENV)/.tools: pyproject.toml $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet '.[test,lint,plot]'
+	touch $@
+
+$(VENV)/.rivals: pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[test,bench]'
 	touch $@
 
 $(VENV):

@@ -1,8 +1,9 @@
-"""Families of weights, each a function of the sample count with a fixed seed: what sequence lengths look like, and worst cases."""
+"""Families of weights of any size, with fixed seeds: what lengths of samples look like, and worst cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,3 +76,13 @@ HARD: dict[str, Callable[[int], Weights]] = {
     )
 }  # fmt: skip
 FAMILIES = {**USUAL, **HARD}
+
+TRACES = Path(__file__).parents[2] / "shared" / "traces"
+
+
+def trace(name: str) -> Callable[[int], Weights]:
+    return lambda n: np.load(TRACES / f"{name}.npz")["lengths"][:n].astype(np.int64)
+
+
+REAL: dict[str, Callable[[int], Weights]] = {path.stem: trace(path.stem) for path in sorted(TRACES.glob("*.npz"))}
+ALL = {**FAMILIES, **REAL}

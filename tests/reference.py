@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Number = int | float
@@ -44,12 +43,12 @@ def queued(state: list, k: int) -> tuple:
 
 
 def merged(a: list, b: list, weights: Sequence[Number], k: int) -> list:
-    """Join the heaviest set of b to the lightest of a, and so on; the other sets of a keep their order."""
-    empty = k - len(a)
-    taken = max(0, len(b) - empty)
-    state = a[taken:]
-    for i, heavy in enumerate(reversed(b)):
-        insort(state, heavy if i < empty else joined(a[i - empty], heavy, weights))
+    """Join the heaviest set of b to the lightest of a, and so on; where one of the two is empty the other stays."""
+    pairs = max(0, len(a) + len(b) - k)
+    fewer, state = sorted((a[pairs:], b[pairs:]), key=len)
+    both = [joined(light, heavy, weights) for light, heavy in zip(a[:pairs], reversed(b[:pairs]), strict=True)]
+    for one in fewer + both:
+        insort(state, one)
     return state
 
 
@@ -119,10 +118,7 @@ def flops(s: int, args: Any) -> int:
     mla = getattr(args, "multi_latent_attention", False)
     dq = args.qk_head_dim + args.qk_pos_emb_head_dim if mla else d
     dv = args.v_head_dim if mla else d
-    if mla and args.q_lora_rank is not None:
-        query = 2 * s * args.q_lora_rank * (h + a * dq)
-    else:
-        query = 2 * s * h * a * dq
+    query = 2 * s * args.q_lora_rank * (h + a * dq) if mla and args.q_lora_rank is not None else 2 * s * h * a * dq
     if mla and args.kv_lora_rank is not None:
         compressed = args.kv_lora_rank * (h + a * (args.qk_head_dim + args.v_head_dim))
         keys = 2 * s * (compressed + h * args.qk_pos_emb_head_dim)
@@ -154,22 +150,55 @@ def layer_counts(args: Any) -> tuple[int, int]:
 
 # -- the schedule ---------------------------------------------------------------------------------------------------
 
+Lists = tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]
+
 
 def build_dp_schedule(
-    args: Any, parallel: dict[str, int], lengths: Sequence[int], *, global_batch_size: int, rollout_indices: Sequence[int]
-) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
+    args: Any,
+    train_parallel_config: dict[str, int],
+    total_lengths: Sequence[int],
+    *,
+    global_batch_size: int,
+    rollout_indices: Sequence[int],
+) -> Lists:
+    parallel = train_parallel_config
+    interleaved = parallel["vpp_size"] > 1
+    packing = "fixed" if not args.use_dynamic_batch_size else "flops" if args.balance_by_flops else "first-fit"
+    return plan(
+        total_lengths,
+        lambda samples: calculate_fwd_flops([total_lengths[i] for i in samples], args),
+        dp_size=parallel["dp_size"],
+        max_tokens=args.max_tokens_per_gpu * parallel["cp_size"] if args.use_dynamic_batch_size else None,
+        micro_batch_size=args.micro_batch_size,
+        rollout_ids=rollout_indices,
+        global_batch_size=global_batch_size,
+        micro_batch_multiple=parallel["microbatch_group_size_per_vp_stage"] if interleaved else 1,
+        packing=packing,
+        balance_ranks=args.balance_data,
+    )
+
+
+def plan(
+    lengths: Sequence[int],
+    cost: Callable[[list[int]], Number],
+    *,
+    dp_size: int,
+    max_tokens: int | None = None,
+    micro_batch_size: int | None = None,
+    rollout_ids: Sequence[int],
+    global_batch_size: int,
+    micro_batch_multiple: int = 1,
+    packing: str = "first-fit",
+    balance_ranks: bool = True,
+) -> Lists:
+    """Plan every step; `cost` is that of a list of samples."""
     rollouts: dict[int, list[int]] = {}
-    for i, rollout in enumerate(rollout_indices):
+    for i, rollout in enumerate(rollout_ids):
         rollouts.setdefault(rollout, []).append(i)
-    steps = len(rollouts) // global_batch_size
+    in_order = list(rollouts.values())
+    steps = len(in_order) // global_batch_size
     if not steps:
         raise ValueError("num_rollouts must be at least global_batch_size")
-    in_order = list(rollouts.values())
-    dp_size = parallel["dp_size"]
-    multiple = dp_size
-    if parallel["vpp_size"] > 1:
-        multiple *= parallel["microbatch_group_size_per_vp_stage"]
-    cap = args.max_tokens_per_gpu * parallel["cp_size"] if args.use_dynamic_batch_size else None
 
     partitions: list[list[int]] = [[] for _ in range(dp_size)]
     micro_batch_indices: list[list[list[int]]] = [[] for _ in range(dp_size)]
@@ -178,39 +207,45 @@ def build_dp_schedule(
         samples = [i for r in in_order[step * global_batch_size : (step + 1) * global_batch_size] for i in r]
         if len(samples) < dp_size:
             raise ValueError("a step has fewer samples than ranks")
-        tokens = [lengths[i] for i in samples]
-        bins = packed(args, tokens, cap)
-        count = -(-len(bins) // multiple) * multiple
-        if cap is not None:
-            expand_bins_by_splitting(bins, count, tokens)
-        if len(bins) != count:
+        micro_batches = packed(samples, lengths, cost, packing, max_tokens, micro_batch_size)
+        group = dp_size * micro_batch_multiple
+        count = -(-len(micro_batches) // group) * group
+        if packing != "fixed":
+            expand_bins_by_splitting(micro_batches, count, lengths)
+        if len(micro_batches) != count:
             raise ValueError("the number of micro-batches cannot be aligned")
         num_microbatches.append(count // dp_size)
-        for rank, mine in enumerate(dealt(args, bins, tokens, dp_size)):
-            for b in sorted(mine):
+        if balance_ranks:
+            dealt = get_seqlen_balanced_partitions([cost(m) for m in micro_batches], dp_size, True)
+        else:
+            dealt = [list(range(rank, count, dp_size)) for rank in range(dp_size)]
+        for rank, numbers in enumerate(dealt):
+            for number in numbers:
                 start = len(partitions[rank])
-                partitions[rank] += [samples[i] for i in bins[b]]
-                micro_batch_indices[rank].append(list(range(start, start + len(bins[b]))))
+                partitions[rank] += micro_batches[number]
+                micro_batch_indices[rank].append(list(range(start, len(partitions[rank]))))
     return partitions, micro_batch_indices, num_microbatches, [global_batch_size] * steps
 
 
-def packed(args: Any, tokens: list[int], cap: int | None) -> list[list[int]]:
-    """Micro-batches of one step, as positions within the step."""
-    n = len(tokens)
-    if cap is None:
-        size = args.micro_batch_size
-        return [list(range(i, min(i + size, n))) for i in range(0, n, size)]
-    if not args.balance_by_flops:
-        return first_fit_pack(tokens, cap)
-    count = max(1, -(-sum(tokens) // cap))
-    if count >= n:
-        return [[i] for i in range(n)]
-    return get_seqlen_balanced_partitions([calculate_fwd_flops([t], args) for t in tokens], count, False)
-
-
-def dealt(args: Any, bins: list[list[int]], tokens: list[int], dp_size: int) -> list[list[int]]:
-    """Numbers of each rank's micro-batches."""
-    if not args.balance_data:
-        return [list(range(rank, len(bins), dp_size)) for rank in range(dp_size)]
-    costs = [calculate_fwd_flops([tokens[i] for i in b], args) for b in bins]
-    return get_seqlen_balanced_partitions(costs, dp_size, True)
+def packed(
+    samples: list[int],
+    lengths: Sequence[int],
+    cost: Callable[[list[int]], Number],
+    packing: str,
+    max_tokens: int | None,
+    micro_batch_size: int | None,
+) -> list[list[int]]:
+    """Pack the samples of one step into micro-batches."""
+    n = len(samples)
+    tokens = [lengths[i] for i in samples]
+    if packing == "fixed":
+        positions = [list(range(n))[i : i + micro_batch_size] for i in range(0, n, micro_batch_size)]
+    elif packing == "first-fit":
+        positions = first_fit_pack(tokens, max_tokens)
+    else:
+        count = max(1, -(-sum(tokens) // max_tokens))
+        if count >= n:
+            positions = [[i] for i in range(n)]
+        else:
+            positions = get_seqlen_balanced_partitions([cost([i]) for i in samples], count, False)
+    return [[samples[i] for i in micro_batch] for micro_batch in positions]

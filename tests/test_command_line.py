@@ -1,5 +1,6 @@
 """What every command owes its user: exit codes, one line for an error, quiet ends."""
 
+import io
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import COMMAND, refused, run
-from flopbalance.cli import COMMANDS
+from flopbalance.cli import COMMANDS, main
 
 NAMES = [command.__name__.rpartition(".")[2].replace("_", "-") for command in COMMANDS]
 
@@ -35,6 +36,15 @@ def test_bad_usage_ends_in_exit_code_2(arguments):
 def test_the_installed_script_is_the_same_command():
     script = Path(sys.executable).with_name("flopbalance")
     assert subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout.startswith("flopb")
+
+
+def test_main_can_be_called_from_python(monkeypatch):
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert main(["plan", "absent.csv"]) == 2
+    assert sys.stderr.getvalue() == "flopbalance: error: absent.csv: No such file or directory\n"
+    assert main(["plan", "--prompts", "64"]) == 0
+    assert "by FLOPs" in sys.stdout.getvalue()
 
 
 @pytest.mark.parametrize("name", ["plan", "compare", "sweep"])

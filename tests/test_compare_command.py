@@ -9,7 +9,7 @@ from command import run, run_on_terminal
 from flopbalance.commands.compare import Result, recommend
 from flopbalance.commands.figures import OBJECTIVES, Figures
 from flopbalance.commands.modes import MODES
-from flopbalance.commands.table import format_table
+from flopbalance.table import format_table
 
 GREEN = "\033[1;32m"
 

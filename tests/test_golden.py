@@ -9,8 +9,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import flopbalance
 import pytest
+
+import flopbalance
 import reference
 
 DATA = json.loads(gzip.decompress((Path(__file__).parent / "golden" / "dev.json.gz").read_bytes()))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 
-import flopbalance
 import numpy as np
 import pytest
-import reference
-from families import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flopbalance
+import reference
+from families import FAMILIES
 from flopbalance import get_seqlen_balanced_partitions as partition
 from flopbalance import karmarkar_karp
+from tensor import Tensor
 
 FEW_VALUES = st.integers(0, 4)
 LENGTHS = st.integers(0, 40_000)
@@ -81,7 +82,7 @@ def test_agrees_with_the_reference_on_hard_inputs(family, k, equal_size):
 
 
 @pytest.mark.parametrize("equal_size", [False, True])
-@pytest.mark.parametrize("k", [3, 16, 250, 1000])
+@pytest.mark.parametrize("k", [3, 20, 250, 1000])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_agrees_with_the_reference_on_a_thousand_samples(family, k, equal_size):
     weights = FAMILIES[family](3000 if equal_size else 3001)
@@ -214,16 +215,6 @@ EXPECTED = reference.get_seqlen_balanced_partitions(SMALL, 3, True)
 INTEGER_TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 
 
-class Tensor:
-    """Anything with __array__, as tensors of other libraries are."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array(self.values, dtype=dtype)
-
-
 @pytest.mark.parametrize("dtype", [*INTEGER_TYPES, "float16", "float32", "float64", ">i2", ">i8", ">u4", ">f8"])
 def test_arrays_of_every_type_agree(dtype):
     assert partition(np.array(SMALL, dtype), 3, True) == EXPECTED
@@ -281,6 +272,14 @@ def test_a_large_unsigned_beside_a_small_number_is_not_rounded():
         assert karmarkar_karp(weights, 2, False) == reference.karmarkar_karp(weights, 2, False)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_floats_agree_as_array_list_and_scalars(dtype):
+    weights = np.array([1e20, 3e20, 2e20, 1e16, 0.5], dtype)
+    expected = reference.karmarkar_karp(weights.tolist(), 2, False)
+    for values in (weights, weights.tolist(), list(weights), Tensor(weights)):
+        assert karmarkar_karp(values, 2, False) == expected
+
+
 def test_the_answer_is_lists_of_python_integers():
     for parts in (partition(np.array(SMALL), 3, True), karmarkar_karp(SMALL, 3, False)):
         assert type(parts) is list
@@ -306,12 +305,14 @@ def test_the_published_argument_names():
         ([2**64, -5], r"seqlen_list\[1\].*-5"),
         ([1.0, -0.5], r"seqlen_list\[1\].*-0\.5"),
         ([1.0, float("nan")], r"seqlen_list\[1\].*(?i:nan)"),
+        ([float("nan")], r"seqlen_list\[0\].*(?i:nan)"),
+        ([1e300, float("nan")], r"seqlen_list\[1\].*(?i:nan)"),
         ([float("inf"), 1.0], r"seqlen_list\[0\].*inf"),
         ([float("-inf"), 1.0], r"seqlen_list\[0\].*-inf"),
         ([2**128, 1], r"seqlen_list"),
         ([-(2**70), 1], r"seqlen_list"),
-        ([], r"seqlen_list.*empty|seqlen_list.*at least"),
-        (np.array([]), r"seqlen_list.*empty|seqlen_list.*at least"),
+        ([], r"seqlen_list|number of items, 0"),
+        (np.array([]), r"seqlen_list|number of items, 0"),
         ([[1, 2], [3, 4]], r"seqlen_list.*(one-dimensional|1-D|dimension)"),
         (np.ones((2, 2), int), r"seqlen_list.*(one-dimensional|1-D|dimension)"),
         (np.int64(3), r"seqlen_list"),
@@ -321,7 +322,6 @@ def test_the_published_argument_names():
         (["1", "2"], r"seqlen_list"),
         ([b"1", b"2"], r"seqlen_list"),
         ([True, False], r"seqlen_list"),
-        ([1, True], r"seqlen_list"),
         (np.array([True, False]), r"seqlen_list"),
         ([1, None], r"seqlen_list"),
         (None, r"seqlen_list"),
@@ -367,18 +367,13 @@ def test_numpy_integers_count_parts():
     assert partition([4, 3, 2, 1], np.int32(2), True) == [[1, 2], [0, 3]]
 
 
-def test_float_sums_that_leave_the_range_never_hang_or_lose_an_item():
-    weights = [1.7e308] * 6
-    try:
-        parts = partition(weights, 2, False)
-    except (ValueError, OverflowError) as error:
-        assert "seqlen_list" in str(error)
-    else:
-        assert sorted(itertools.chain.from_iterable(parts)) == list(range(6))
+def test_sums_beyond_the_range_of_floats_are_refused():
+    with pytest.raises((ValueError, OverflowError), match="sum of seqlen_list must be finite"):
+        partition([1.7e308] * 6, 2, False)
 
 
 def test_sums_beyond_128_bits_are_refused_never_wrapped():
-    with pytest.raises((ValueError, OverflowError), match="seqlen_list"):
+    with pytest.raises((ValueError, OverflowError), match=r"sum of seqlen_list must be below 2\^128"):
         partition([2**128 - 1] * 4, 2, False)
 
 

@@ -1,18 +1,21 @@
 """What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
 
-The values of weights are checked by the core, which reads them anyway.
+The core checks what it reads anyway: floats, and sums.
 """
 
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-Weights: TypeAlias = "npt.NDArray[np.int64 | np.uint64 | np.float64] | list[int]"
+Weights: TypeAlias = "npt.NDArray[np.uint64 | np.float64] | list[int]"
+
+_Choice = TypeVar("_Choice", bound=str)
+_Integer = TypeVar("_Integer", bound=np.integer[Any])
 
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
@@ -29,6 +32,13 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
     if not minimum <= count < 2**63:
         raise ValueError(f"{name} must be >= {minimum} and < 2^63, got {count}")
     return count
+
+
+def as_choice(value: _Choice, choices: Any, name: str) -> _Choice:
+    """Return `value`, which must be one of the strings of a Literal."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
+    return value
 
 
 def as_integers(values: npt.ArrayLike, name: str) -> Ints:
@@ -51,29 +61,25 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
 
 def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
     """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
-    lengths = as_integers(values, name)
-    if lengths.size and lengths.min() < 0:
-        _refuse(lengths < 0, lengths, name, ">= 0")
-    return lengths
+    return _not_negative(as_integers(values, name), name)
 
 
 def as_weights(values: npt.ArrayLike, name: str) -> Weights:
-    """Return numbers in a type that holds them exactly: int64, uint64, float64, or Python integers beyond."""
+    """Return numbers in a type that holds them exactly: uint64, float64, or Python integers beyond."""
     array = _as_numbers(values, name)
     kind = array.dtype.kind
     if kind == "f":
-        if not isinstance(values, np.ndarray) and array.size and np.nanmax(array) >= _EXACT_FLOAT:
-            # A list of large integers, or of integers and floats, may have been rounded to floats on the way.
-            array = np.array(values, dtype=object)
-            if all(isinstance(value, float) for value in array):
-                return np.ascontiguousarray(array, dtype=np.float64)
-            return _integers_of_objects(array, name, limit=128)
         if array.dtype.itemsize > 8:
             raise ValueError(f"{name} must hold floats of at most 64 bits, got {array.dtype}")
-        return np.ascontiguousarray(array, dtype=np.float64)
+        array = np.ascontiguousarray(array, dtype=np.float64)
+        if not isinstance(values, np.ndarray) and array.max(initial=0) >= _EXACT_FLOAT:
+            return _unrounded(values, array, name)
+        return array
     if kind == "O":
         return _integers_of_objects(array, name, limit=128)
-    return np.ascontiguousarray(array, dtype=np.uint64 if array.dtype == np.uint64 else np.int64)
+    if kind == "u":
+        return np.ascontiguousarray(array, dtype=np.uint64)
+    return np.ascontiguousarray(_not_negative(array, name), dtype=np.int64).view(np.uint64)
 
 
 def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
@@ -85,6 +91,18 @@ def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
     if array.dtype.kind not in "iufO":
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+    return array
+
+
+def _unrounded(values: npt.ArrayLike, array: npt.NDArray[np.float64], name: str) -> Weights:
+    """Return large integers of a list that NumPy has made floats of, exactly."""
+    objects = np.array(values, dtype=object)
+    integers = [isinstance(value, (int, np.integer)) for value in objects]
+    if all(integers):
+        return _integers_of_objects(objects, name, limit=128)
+    for i, integer in enumerate(integers):
+        if integer and int(array[i]) != objects[i]:
+            raise ValueError(f"{name}[{i}] must be a number that a float holds, beside floats, got {objects[i]}")
     return array
 
 
@@ -103,6 +121,12 @@ def _integers_of_objects(array: npt.NDArray[np.object_], name: str, limit: int) 
             raise ValueError(f"{name}[{i}] must be below 2^{limit}, got {number}")
         numbers.append(number)
     return numbers
+
+
+def _not_negative(array: npt.NDArray[_Integer], name: str) -> npt.NDArray[_Integer]:
+    if array.size and array.min() < 0:
+        _refuse(array < 0, array, name, ">= 0")
+    return array
 
 
 def _refuse(at_fault: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, rule: str) -> NoReturn:

@@ -1,14 +1,16 @@
 """The command line: ``flopbalance plan`` and its companions."""
 
 import argparse
+import contextlib
 import importlib.metadata
+import io
 import os
 import sys
 from collections.abc import Sequence
 
-from flopbalance.commands import calibrate, check_costs, compare, costs, plan, sweep
+from flopbalance.commands import calibrate, check_costs, compare, costs, plan, plot, sweep
 
-COMMANDS = (plan, compare, sweep, costs, calibrate, check_costs)
+COMMANDS = (plan, compare, sweep, plot, costs, calibrate, check_costs)
 
 # Exit codes: argparse's own for bad usage, and what shells report of a program that SIGINT or SIGPIPE ended.
 REFUSED = 2
@@ -48,8 +50,9 @@ def _refuse(message: str) -> int:
 
 def _discard_output() -> None:
     """Keep Python from writing to a broken standard output once more when it ends."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # a notebook's has no descriptor
+        output = sys.stdout.fileno()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from flopbalance import _core, calibration
 from flopbalance.arrays import as_integers
 from flopbalance.calibration import FittedCost
-from flopbalance.commands.table import format_table
 from flopbalance.decoder import LM_HEAD, Component, Decoder
 from flopbalance.fields import check_coefficient, check_windows, whole_number
 from flopbalance.hugging_face import read_hugging_face
 from flopbalance.megatron import read_megatron
 from flopbalance.micro_batches import MicroBatchesLike
 from flopbalance.models import load_shape
+from flopbalance.table import format_table
 
 _LONGEST = 2**40
 """Attention that has not overtaken the rest at this length never does."""

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from flopbalance.calibration import FittedCost
 from flopbalance.commands.figures import Figures
-from flopbalance.commands.table import format_table
 from flopbalance.cost_model import CostModel
 from flopbalance.costs import read_cost, save_cost
 from flopbalance.micro_batches import MicroBatches
 from flopbalance.plan import plan
+from flopbalance.table import format_table
 from flopbalance.timings_file import read_timings
 
 TERMS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from flopbalance.commands.calibrate import add_log_argument
-from flopbalance.commands.table import format_table
 from flopbalance.cost_check import check_costs
 from flopbalance.costs import read_cost
+from flopbalance.table import format_table
 from flopbalance.timings_file import read_timings
 
 ADVICE = {

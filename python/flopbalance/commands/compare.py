@@ -12,7 +12,7 @@ from flopbalance.commands.figures import OBJECTIVES, Figures
 from flopbalance.commands.modes import Mode
 from flopbalance.commands.problem import add_problem_options, read_problem
 from flopbalance.commands.progress import progress
-from flopbalance.commands.table import format_table, wants_colour
+from flopbalance.table import format_table, wants_colour
 
 MEETING = {
     "step": "ranks meet once a step",

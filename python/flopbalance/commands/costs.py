@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.commands.figures import Figures
-from flopbalance.commands.table import format_table
 from flopbalance.cost_model import CostModel
 from flopbalance.lengths_file import read_lengths
 from flopbalance.models import built_in_shapes, load_shape
 from flopbalance.plan import plan
 from flopbalance.published import PublishedFlops
 from flopbalance.rollout import Rollout, synthetic_rollout
+from flopbalance.table import format_table
 
 LENGTHS = (1024, 65536, 262144)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from flopbalance.commands.modes import chosen_mode
 from flopbalance.commands.problem import add_problem_options, read_problem
-from flopbalance.commands.table import format_table
 from flopbalance.schedule import Schedule
+from flopbalance.table import format_table
 
 HEADER = ("mode", "micro-batches", "largest (tokens)", "over cap", "slowest rank / mean", "planned in")
 

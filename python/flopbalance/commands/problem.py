@@ -153,7 +153,7 @@ def read_problem(options: argparse.Namespace) -> Problem:
     batch_size = options.global_batch_size
     if options.file is None:
         rollout = synthetic_rollout(options.prompts, seed=options.seed)
-        batch_size = batch_size or BUILT_IN_BATCH_SIZE
+        batch_size = batch_size or min(BUILT_IN_BATCH_SIZE, options.prompts)
     else:
         rollout = read_lengths(options.file, options.column, options.rollout_column)
     return Problem(

@@ -12,8 +12,8 @@ from flopbalance.commands.figures import Figures
 from flopbalance.commands.modes import chosen_mode
 from flopbalance.commands.problem import add_problem_options, read_problem
 from flopbalance.commands.progress import progress
-from flopbalance.commands.table import format_table, wants_colour
 from flopbalance.errors import ScheduleError
+from flopbalance.table import format_table, wants_colour
 
 HEADER = ("ranks", "cap (tokens)", "micro-batches", "largest (tokens)", "over cap", "idle", "time / shortest")
 IDLE = HEADER.index("idle")

@@ -35,7 +35,7 @@ use std::num::NonZeroUsize;
 /// # Complexity
 /// **O(n log n)** time in both modes and **O(n)** space, for integers of any size. Float weights whose sums
 /// round are added item by item, which costs the length of the joined set at every merge.
-pub fn karmarkar_karp(weights: &Weights, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
+pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
     let (n, k) = (weights.len(), parts.get());
     if n > u32::MAX as usize {
         return Err(Error::Value(format!("seqlen_list must hold fewer than 2^32 items, got {n}")));

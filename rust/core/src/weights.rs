@@ -1,5 +1,6 @@
 //! The numbers that are balanced: read once, checked once, exact wherever they can be.
 use crate::{Error, Result};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// A non-negative number with a total order, as the partitioner needs it.
@@ -82,32 +83,24 @@ impl Weight for f64 {
 
 /// Checked weights in the narrowest type in which no sum can wrap.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Weights {
+pub enum Weights<'a> {
     /// Integers, or floats whose every sum is exact, scaled by a power of two; total below 2^64.
-    U64(Vec<u64>),
+    U64(Cow<'a, [u64]>),
     /// Integers whose total needs up to 128 bits.
     U128(Vec<u128>),
     /// Floats whose sums round, so that the order of addition is part of the answer.
-    F64(Vec<f64>),
+    F64(Cow<'a, [f64]>),
 }
 
-impl Weights {
-    /// Reads signed integers; `name` is the argument's, for the refusal.
-    pub fn from_i64(name: &str, values: &[i64]) -> Result<Self> {
-        let read = |(i, &value)| {
-            u64::try_from(value).map_err(|_| Error::Value(format!("{name}[{i}] must be >= 0, got {value}")))
-        };
-        let values: Vec<u64> = values.iter().enumerate().map(read).collect::<Result<_>>()?;
-        Ok(Self::from_u64(values))
-    }
-
+impl<'a> Weights<'a> {
     /// Reads unsigned integers.
     #[must_use]
-    pub fn from_u64(values: Vec<u64>) -> Self {
+    pub fn from_u64(values: impl Into<Cow<'a, [u64]>>) -> Self {
+        let values = values.into();
         if values.iter().try_fold(0, |sum: u64, &value| sum.checked_add(value)).is_some() {
             Self::U64(values)
         } else {
-            Self::U128(values.into_iter().map(u128::from).collect()) // 2^32 items of 64 bits: at most 96 bits
+            Self::U128(values.iter().map(|&value| value.into()).collect()) // 2^32 items of 64 bits: at most 96 bits
         }
     }
 
@@ -125,7 +118,7 @@ impl Weights {
     }
 
     /// Reads floats, which must be finite, non-negative and of a finite sum.
-    pub fn from_f64(name: &str, values: &[f64]) -> Result<Self> {
+    pub fn from_f64(name: &str, values: &'a [f64]) -> Result<Self> {
         let refuse = |i: usize, rule| Err(Error::Value(format!("{name}[{i}] must be {rule}, got {}", values[i])));
         let mut total = 0.0;
         for (i, &value) in values.iter().enumerate() {
@@ -141,10 +134,37 @@ impl Weights {
         if !(2.0 * total).is_finite() {
             return Err(Error::Value(format!("the sum of {name} must be finite, got more than {:e}", f64::MAX / 2.0)));
         }
-        Ok(scaled_to_integers(values).map_or_else(
-            || Self::F64(values.iter().map(|value| value.abs()).collect()), // -0.0 is 0.0
-            Self::U64,
-        ))
+        if let Some(integers) = scaled_to_integers(values) {
+            return Ok(Self::U64(integers.into()));
+        }
+        // -0.0 is 0.0, but its bits are not.
+        let negative_zero = values.iter().any(|value| value.is_sign_negative());
+        let positive = || values.iter().map(|value| value.abs()).collect();
+        Ok(Self::F64(if negative_zero { positive() } else { Cow::Borrowed(values) }))
+    }
+
+    /// The weights as whole numbers in proportion whose total, times `factor`, stays below 2^62: unchanged where that
+    /// holds already, otherwise divided by a power of two (floats: multiplied, as far as 62 bits hold them).
+    #[must_use]
+    pub fn whole(&self, factor: f64) -> Vec<u64> {
+        // The total's own exponent and the factor's; within what a float can hold as a power of two.
+        let exponent = |total: f64| {
+            (61.0 - total.max(f64::MIN_POSITIVE).log2().ceil() - factor.max(1.0).log2().ceil()).min(1000.0) as i32
+        };
+        match self {
+            Self::U64(values) => {
+                let shift = -exponent(values.iter().map(|&value| value as f64).sum()).min(0);
+                values.iter().map(|value| value.checked_shr(shift.cast_unsigned()).unwrap_or(0)).collect()
+            }
+            Self::U128(values) => {
+                let shift = -exponent(values.iter().map(|&value| value as f64).sum()).min(0);
+                values.iter().map(|value| value.checked_shr(shift.cast_unsigned()).unwrap_or(0) as u64).collect()
+            }
+            Self::F64(values) => {
+                let scale = 2_f64.powi(exponent(values.iter().sum()));
+                values.iter().map(|value| (value * scale) as u64).collect()
+            }
+        }
     }
 
     /// The number of weights.
@@ -213,27 +233,42 @@ mod tests {
 
     #[test]
     fn floats_become_integers_exactly_when_no_sum_can_round() {
-        let read = |values: &[f64]| Weights::from_f64("w", values).unwrap();
-        assert_eq!(read(&[0.5, 1.25, -0.0]), Weights::U64(vec![2, 5, 0]));
-        assert_eq!(read(&[5e-324, 1e-323]), Weights::U64(vec![1, 2]));
-        assert_eq!(read(&[0.0, 0.0]), Weights::U64(vec![0, 0]));
-        assert_eq!(read(&[9e15, 0.0]), Weights::U64(vec![274_658_203_125, 0]));
+        fn read(values: &[f64]) -> Weights<'_> {
+            Weights::from_f64("w", values).unwrap()
+        }
+        assert_eq!(read(&[0.5, 1.25, -0.0]), Weights::U64(vec![2, 5, 0].into()));
+        assert_eq!(read(&[5e-324, 1e-323]), Weights::U64(vec![1, 2].into()));
+        assert_eq!(read(&[0.0, 0.0]), Weights::U64(vec![0, 0].into()));
+        assert_eq!(read(&[9e15, 0.0]), Weights::U64(vec![274_658_203_125, 0].into()));
         let inexact = [9_007_199_254_740_991.0, 1.0, 1.0];
-        assert_eq!(read(&inexact), Weights::F64(inexact.to_vec()));
-        assert_eq!(read(&[0.1, 1e300]), Weights::F64(vec![0.1, 1e300]));
+        assert_eq!(read(&inexact), Weights::F64(inexact.to_vec().into()));
+        assert_eq!(read(&[-0.0, 0.1, 1e300]), Weights::F64(vec![0.0, 0.1, 1e300].into()));
+        assert_eq!(read(&[0.1, 1e300]), Weights::F64(vec![0.1, 1e300].into()));
     }
 
     #[test]
     fn integers_widen_only_when_their_sum_does() {
-        assert_eq!(Weights::from_u64(vec![u64::MAX, 0]), Weights::U64(vec![u64::MAX, 0]));
+        assert_eq!(Weights::from_u64(vec![u64::MAX, 0]), Weights::U64(vec![u64::MAX, 0].into()));
         assert_eq!(Weights::from_u64(vec![u64::MAX, 1]), Weights::U128(vec![u64::MAX.into(), 1]));
-        assert_eq!(Weights::from_u128("w", vec![7, 8]).unwrap(), Weights::U64(vec![7, 8]));
+        assert_eq!(Weights::from_u128("w", vec![7, 8]).unwrap(), Weights::U64(vec![7, 8].into()));
+    }
+
+    #[test]
+    fn whole_numbers_keep_proportions_below_the_limit() {
+        assert_eq!(Weights::from_u64(vec![3, 5]).whole(1.0), [3, 5]);
+        assert_eq!(Weights::from_u64(vec![1 << 62, 1 << 61, 3]).whole(1.0), [1 << 60, 1 << 59, 0]);
+        assert_eq!(Weights::from_u64(vec![1 << 60]).whole(16.0), [1 << 57]);
+        assert_eq!(Weights::from_u128("w", vec![1 << 100, 1 << 99]).unwrap().whole(1.0), [1 << 60, 1 << 59]);
+        for values in [[1.5, 0.5, 0.1], [1e-310, 0.0, 5e-324], [1e300, 1e299, 1.0], [0.0; 3]] {
+            let whole = Weights::from_f64("w", &values).unwrap().whole(3.0);
+            assert!(whole.iter().map(|&value| u128::from(value)).sum::<u128>() * 3 < 1 << 62);
+            assert!(whole.is_sorted_by_key(|&value| u64::MAX - value) || values[2] > values[1]);
+        }
     }
 
     #[test]
     fn bad_numbers_are_refused_by_name_and_value() {
-        let text = |result: Result<Weights>| result.unwrap_err().to_string();
-        assert_eq!(text(Weights::from_i64("w", &[1, -5])), "w[1] must be >= 0, got -5");
+        let text = |result: Result<Weights<'_>>| result.unwrap_err().to_string();
         assert_eq!(text(Weights::from_f64("w", &[f64::NAN])), "w[0] must be finite, got NaN");
         assert_eq!(text(Weights::from_f64("w", &[1.0, -1.5])), "w[1] must be >= 0, got -1.5");
         assert!(text(Weights::from_f64("w", &[f64::MAX, f64::MAX])).starts_with("the sum of w must be finite"));

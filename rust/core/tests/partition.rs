@@ -35,12 +35,12 @@ fn naive<W: Weight>(weights: &[W], k: usize, equal_size: bool) -> Vec<Vec<u32>> 
     states.pop().unwrap()
 }
 
-fn fast(weights: &Weights, k: usize, equal_size: bool) -> Vec<Vec<u32>> {
+fn fast(weights: &Weights<'_>, k: usize, equal_size: bool) -> Vec<Vec<u32>> {
     let groups = karmarkar_karp(weights, NonZeroUsize::new(k).unwrap(), equal_size).unwrap();
     groups.iter().map(<[u32]>::to_vec).collect()
 }
 
-fn agree(weights: &Weights, k: usize, equal_size: bool) {
+fn agree(weights: &Weights<'_>, k: usize, equal_size: bool) {
     let expected = match weights {
         Weights::U64(weights) => naive(weights, k, equal_size),
         Weights::U128(weights) => naive(weights, k, equal_size),
@@ -49,7 +49,7 @@ fn agree(weights: &Weights, k: usize, equal_size: bool) {
     assert_eq!(fast(weights, k, equal_size), expected, "k = {k}, equal_size = {equal_size}, {weights:?}");
 }
 
-fn in_both_modes(weights: &Weights, k: usize) {
+fn in_both_modes(weights: &Weights<'_>, k: usize) {
     agree(weights, k.clamp(1, weights.len()), false);
     if let Some(k) = (1..=k.min(weights.len())).rev().find(|&k| weights.len().is_multiple_of(k)) {
         agree(weights, k, true);
@@ -66,7 +66,7 @@ proptest! {
 
     #[test]
     fn wide_range(weights in prop::collection::vec(any::<u32>(), 1..60), shifts in prop::collection::vec(0_u32..32, 60), k in 1_usize..60) {
-        let weights = weights.iter().zip(shifts).map(|(&w, shift)| u64::from(w >> shift)).collect();
+        let weights: Vec<u64> = weights.iter().zip(shifts).map(|(&w, shift)| u64::from(w >> shift)).collect();
         in_both_modes(&Weights::from_u64(weights), k);
     }
 
@@ -94,7 +94,7 @@ proptest! {
     #[test]
     fn many_parts(weights in prop::collection::vec(any::<u32>(), 400..900), power in 1_u32..5, k in 50_usize..300) {
         let skewed = weights.iter().map(|&w| (f64::from(w) / f64::from(u32::MAX)).powi(power.cast_signed() * 3)).map(|w| (w * 1e9) as u64);
-        in_both_modes(&Weights::from_u64(skewed.collect()), k);
+        in_both_modes(&Weights::from_u64(skewed.collect::<Vec<u64>>()), k);
     }
 }
 

@@ -1,0 +1,63 @@
+"""What a whole process sees: the time of the import, and threads that plan at once; a part of `make bench`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from statistics import median
+
+from families import log_normal
+from flopbalance import plan
+from record import seconds, show, write
+from works import CAP, RANKS, refuse_debug_build
+
+IMPORT_LIMIT = 15e-3
+THREADS = 4
+IMPORT = "import numpy, time; t = time.perf_counter(); import flopbalance; print(time.perf_counter() - t)"
+
+
+def import_seconds() -> float:
+    """Time of `import flopbalance` after `import numpy`."""
+    run = [sys.executable, "-c", IMPORT]
+    return median(float(subprocess.run(run, capture_output=True, text=True, check=True).stdout) for _ in range(20))
+
+
+def work() -> None:
+    plan(log_normal(100_000), dp_size=RANKS, max_tokens=CAP, packing="flops")
+
+
+def wall_seconds(together: bool) -> float:
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+        if not together:
+            thread.join()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    refuse_debug_build()
+    work()
+    spent = import_seconds()
+    overlap = median(wall_seconds(together=True) / wall_seconds(together=False) for _ in range(10))
+    cores = os.cpu_count() or 1
+    rows = [
+        {"what": "import flopbalance, after NumPy", "value": seconds(spent), "goal": f"under {seconds(IMPORT_LIMIT)}"},
+        {
+            "what": f"wall time of {THREADS} threads at once over one after the other, {cores} cores",
+            "value": f"{overlap:.2f}",
+            "goal": f"toward {1 / min(THREADS, cores):.2f}, 1 without overlap",
+        },
+    ]
+    show(rows)
+    write("process", rows)
+
+
+if __name__ == "__main__":
+    main()

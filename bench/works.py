@@ -1,0 +1,182 @@
+"""What is measured: each work as the package does it and as the reference does, and the rows of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import flopbalance
+import reference
+from families import HARD, REAL, USUAL, Weights
+from flopbalance import PublishedFlops, Schedule, _core
+from flopbalance.arrays import as_lengths, as_weights
+
+CAP = 36_864
+FAMILY_CAP = 2**21
+RANKS = 64
+QWEN3_8B = {
+    "num_layers": 36,
+    "hidden_size": 4096,
+    "ffn_hidden_size": 12288,
+    "num_attention_heads": 32,
+    "num_query_groups": 8,
+    "kv_channels": 128,
+    "vocab_size": 151936,
+    "num_experts": None,
+}
+ARGS = SimpleNamespace(
+    **QWEN3_8B,
+    use_dynamic_batch_size=True,
+    balance_data=True,
+    balance_by_flops=True,
+    micro_batch_size=None,
+    max_tokens_per_gpu=CAP,
+)
+
+
+def refuse_debug_build() -> None:
+    if _core.DEBUG_BUILD:
+        raise SystemExit("flopbalance is a debug build: its times mean nothing. Install the release build: make bench")
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job; `ours` takes what `prepare` makes of the weights, outside the measured time."""
+
+    name: str
+    ours: Callable[[Any], Any]
+    reference: Callable[[list], Any]
+    prepare: Callable[[Weights], Any] = lambda weights: weights
+    balances: str = "parts"
+    """What should be equal: the weights of parts, or the FLOPs of ranks."""
+    multiple: int = 1
+    """Of which the number of samples must be one."""
+    floor: float | None = None
+    aim: float | None = None
+    """Ratios to the stable sort of the same weights."""
+    limit: float | None = None
+    """Seconds."""
+
+    def imbalance(self, weights: Weights, answer: Any) -> float | None:
+        """How far the heaviest part or rank lies above the mean, in percent."""
+        if self.balances == "nothing":
+            return None
+        groups = lists(answer)[0] if self.balances == "ranks" else lists(answer)
+        costs = PublishedFlops(ARGS).flops(weights) if self.balances == "ranks" else weights.astype(float)
+        loads = [costs[group].sum() for group in groups]
+        mean = sum(loads) / len(loads)
+        return 100 * (max(loads) / mean - 1) if mean else 0.0
+
+
+def lists(answer: Any) -> Any:
+    """Any answer as nested lists, which are compared with the reference's."""
+    if isinstance(answer, Schedule):
+        return answer.to_lists()
+    if isinstance(answer, np.ndarray):
+        return answer.tolist()
+    if isinstance(answer, tuple) and isinstance(answer[0], np.ndarray):
+        items, offsets = answer
+        return [items[a:b].tolist() for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    return answer
+
+
+def partition(k: int, equal_size: bool, **goal: float) -> Work:
+    return Work(
+        f"Karmarkar-Karp, {'equal' if equal_size else 'unequal'}, k = {k:,}",
+        lambda weights: _core.partition(as_weights(weights, "weights"), k, equal_size, True, "weights"),
+        lambda weights: reference.get_seqlen_balanced_partitions(weights, k, equal_size),
+        multiple=k if equal_size else 1,
+        **goal,
+    )
+
+
+def first_fit(cap: int, **goal: float) -> Work:
+    return Work(
+        f"first fit, cap {cap:,}",
+        lambda lengths: _core.first_fit(as_lengths(lengths, "lengths"), cap),
+        lambda lengths: reference.first_fit_pack(lengths, cap),
+        balances="nothing",
+        **goal,
+    )
+
+
+def small_step(equal_size: bool) -> Work:
+    return Work(
+        f"get_seqlen_balanced_partitions, lists, {'equal' if equal_size else 'unequal'}, k = 8",
+        lambda weights: flopbalance.get_seqlen_balanced_partitions(weights, 8, equal_size),
+        lambda weights: reference.get_seqlen_balanced_partitions(weights, 8, equal_size),
+        prepare=lambda weights: weights.tolist(),
+        limit=60e-6,
+    )
+
+
+def build(package: Any, lengths: list, ranks: int) -> Any:
+    return package.build_dp_schedule(
+        ARGS,
+        {"dp_size": ranks, "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1},
+        lengths,
+        global_batch_size=len(lengths),
+        rollout_indices=list(range(len(lengths))),
+    )
+
+
+def schedule(ranks: int, **goal: float) -> Work:
+    return Work(
+        f"build_dp_schedule by FLOPs, lists, {ranks} ranks",
+        lambda lengths: build(flopbalance, lengths, ranks),
+        lambda lengths: build(reference, lengths, ranks),
+        prepare=lambda lengths: lengths.tolist(),
+        balances="ranks",
+        **goal,
+    )
+
+
+PLAN = Work(
+    f"plan by FLOPs, arrays, {RANKS} ranks",
+    lambda lengths: flopbalance.plan(
+        lengths, costs=PublishedFlops(ARGS), dp_size=RANKS, max_tokens=CAP, packing="flops"
+    ),
+    lambda lengths: build(reference, lengths, RANKS),
+    balances="ranks",
+    floor=10,
+    aim=4,
+)
+FLOPS = Work(
+    "FLOPs of every length",
+    lambda lengths: PublishedFlops(ARGS).flops(lengths),
+    lambda lengths: [reference.calculate_fwd_flops([length], ARGS) for length in lengths],
+    balances="nothing",
+    aim=0.1,
+)
+HEADLINE = [
+    *(partition(k, True, floor=1.5, aim=0.7) for k in (8, 64, 512)),
+    *(partition(k, False, floor=4, aim=1.5) for k in (8, 64, 512)),
+    *(partition(k, False, floor=4.5, aim=2) for k in (3000, 25_938)),
+    first_fit(CAP, floor=2, aim=0.7),
+    PLAN,
+    schedule(RANKS, floor=14, aim=6, limit=1.0),
+    FLOPS,
+]
+SIZES = {256: 8, 10_000: 64, 100_000: 64}
+"""Samples, and the parts they go into."""
+WHOLE = [name for name in (*USUAL, *HARD) if name not in ("near_2_63", "near_2_64", "inexact")]
+"""Families that can be token counts."""
+
+
+def rows() -> list[tuple[Work, str, int]]:
+    """Work, family and number of samples of every row."""
+    usual_and_hard = (*USUAL, *HARD)
+    all_rows = [(work, "synth_rl_32k_g8", 100_000) for work in HEADLINE]
+    all_rows += [(small_step(equal_size), "log_normal", 256) for equal_size in (True, False)]
+    all_rows += [(schedule(8, limit=1e-3), "log_normal", 1024)]
+    for n, k in SIZES.items():
+        all_rows += [(partition(k, equal_size), name, n) for equal_size in (True, False) for name in usual_and_hard]
+        all_rows += [(first_fit(2**47 if name == "powers_of_two" else FAMILY_CAP), name, n) for name in WHOLE]
+    all_rows += [(partition(3000, False), name, 100_000) for name in usual_and_hard]
+    all_rows += [(partition(k, False), "log_normal", 100_000) for k in (1, 99_999, 100_000)]
+    all_rows += [(schedule(8), name, 100_000) for name in REAL]
+    return [(work, name, n // work.multiple * work.multiple) for work, name, n in all_rows]

@@ -1,0 +1,78 @@
+"""A picture and a table as one HTML file that needs nothing else: to be mailed, archived, opened anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+body {{ max-width: 76rem; margin: 2rem auto; padding: 0 1rem; font: 15px/1.5 sans-serif }}
+body {{ color: #222; background: #fff }}
+h1 {{ font-size: 1.4rem }}
+table {{ border-collapse: collapse }}
+th, td {{ padding: .2rem .8rem; text-align: right; font-variant-numeric: tabular-nums }}
+th:first-child, td:first-child {{ text-align: left }}
+th {{ border-bottom: 1px solid #222 }}
+svg {{ width: 100%; height: auto }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{table}
+<figure style="margin: 1rem 0">
+{svg}
+</figure>
+</body>
+</html>
+"""
+
+
+def html_page(title: str, svg: str, header: Sequence[str] = (), rows: Iterable[Sequence[str]] = ()) -> str:
+    """Return a page with a heading, a table and a picture.
+
+    Parameters
+    ----------
+    title : str
+        Plain text, as are all cells.
+    svg : str
+        The picture, as an SVG document or element; goes into the page as it is.
+    header : sequence of str
+        Of the table; without it there is none.
+    rows : iterable of sequences of str
+        As long as the header.
+
+    Examples
+    --------
+    >>> page = html_page("Ranks < 3", "<svg></svg>", ["mode", "idle"], [["plain", "12 %"]])
+    >>> page.count("<svg>"), "<h1>Ranks &lt; 3</h1>" in page
+    (1, True)
+    """
+    svg = svg[svg.index("<svg") :]  # HTML knows no XML declaration and no second document type
+    table = html_table(header, rows) if header else ""
+    return _PAGE.format(title=escape(title), table=table, svg=svg)
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as an HTML element.
+
+    Examples
+    --------
+    >>> print(html_table(["mode", "idle"], [["plain", "12 %"]]))
+    <table>
+    <tr><th>mode</th><th>idle</th></tr>
+    <tr><td>plain</td><td>12 %</td></tr>
+    </table>
+    """
+    lines = [_row("th", header), *(_row("td", row) for row in rows)]
+    return "\n".join(["<table>", *lines, "</table>"])
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -1,0 +1,93 @@
+//! What fits into one micro-batch: the token cap, padding to the longest sample, a second budget.
+
+/// What a micro-batch may hold. A micro-batch of one sample always fits: a sample above a cap sits alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a> {
+    /// Tokens in a micro-batch of two samples or more.
+    pub max_tokens: i64,
+    /// Whether every sample takes as many tokens as the longest of its micro-batch.
+    pub padded: bool,
+    /// A second amount per sample (logits, image tokens) and its cap.
+    pub extra: Option<(&'a [i64], i64)>,
+}
+
+/// The limits and what every sample of one step needs of them.
+pub(crate) struct Room {
+    lengths: Vec<u64>,
+    max_tokens: u64,
+    padded: bool,
+    extra: Vec<u64>,
+    max_extra: u64,
+}
+
+/// What a micro-batch holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load {
+    pub samples: u64,
+    pub tokens: u64,
+    longest: u64,
+    extra: u64,
+}
+
+impl Room {
+    /// The room of the samples in the given order.
+    pub fn new(lengths: &[i64], limits: &Limits<'_>, order: &[u32]) -> Self {
+        let ordered = |amounts: &[i64]| order.iter().map(|&sample| amounts[sample as usize].cast_unsigned()).collect();
+        let (extra, max_extra) = limits.extra.map_or((vec![], 0), |(amounts, cap)| (ordered(amounts), cap));
+        Self {
+            lengths: ordered(lengths),
+            max_tokens: limits.max_tokens.cast_unsigned(),
+            padded: limits.padded,
+            extra,
+            max_extra: max_extra.cast_unsigned(),
+        }
+    }
+
+    pub fn length(&self, sample: u32) -> u64 {
+        self.lengths[sample as usize]
+    }
+
+    /// The token cap where it is the only limit, on a plain sum.
+    pub fn only_cap(&self) -> Option<i64> {
+        (!self.padded && self.extra.is_empty()).then_some(self.max_tokens.cast_signed())
+    }
+
+    pub fn holds(&self, load: Load) -> bool {
+        let tokens = if self.padded { load.samples.saturating_mul(load.longest) } else { load.tokens };
+        load.samples <= 1 || tokens <= self.max_tokens && load.extra <= self.max_extra
+    }
+
+    /// No sample longer than this fits beside `load`.
+    pub fn longest_welcome(&self, load: Load) -> u64 {
+        if self.padded { self.max_tokens / (load.samples + 1) } else { self.max_tokens.saturating_sub(load.tokens) }
+    }
+
+    pub fn with(&self, load: Load, sample: u32) -> Load {
+        let length = self.length(sample);
+        Load {
+            samples: load.samples + 1,
+            tokens: load.tokens + length,
+            longest: load.longest.max(length),
+            extra: load.extra + self.extra_of(sample),
+        }
+    }
+
+    /// The load of `samples`, which include `sample`, without it.
+    pub fn without(&self, load: Load, samples: &[u32], sample: u32) -> Load {
+        let longest = if self.padded {
+            samples.iter().filter(|&&other| other != sample).map(|&other| self.length(other)).max().unwrap_or(0)
+        } else {
+            load.longest
+        };
+        Load {
+            samples: load.samples - 1,
+            tokens: load.tokens - self.length(sample),
+            longest,
+            extra: load.extra - self.extra_of(sample),
+        }
+    }
+
+    fn extra_of(&self, sample: u32) -> u64 {
+        self.extra.get(sample as usize).copied().unwrap_or(0)
+    }
+}

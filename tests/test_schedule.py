@@ -1,0 +1,319 @@
+"""Schedule and RankSchedule: what every array and method promises, files, pickles, equality."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+from flopbalance import RankSchedule, Schedule, plan
+
+LENGTHS = np.array([7, 2, 5, 4, 3, 8, 1, 6, 4, 9, 2])
+ROLLOUTS = [7, 8, 7, 8, 1, 1, 2, 3, 3, 4, 5]  # interleaved: 7 and 8 have two samples each
+ARRAYS = [
+    "samples",
+    "micro_batch_offsets",
+    "micro_batch_tokens",
+    "micro_batches_per_step",
+    "rollouts_per_step",
+    "dropped",
+]
+RANK_ARRAYS = ["samples", "micro_batch_offsets", "micro_batch_tokens", "micro_batches_per_step"]
+
+
+@pytest.fixture
+def schedule():
+    """Plan three steps of two rollouts on two ranks; the seventh rollout fills no step."""
+    return plan(LENGTHS, dp_size=2, max_tokens=10, rollout_ids=ROLLOUTS, global_batch_size=2)
+
+
+def micro_batches(schedule):
+    offsets = schedule.micro_batch_offsets
+    return [schedule.samples[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+
+
+# -- the arrays ------------------------------------------------------------------------------------------------------
+
+
+def test_every_sample_is_placed_once_or_dropped(schedule):
+    assert schedule.dp_size == 2
+    assert schedule.num_samples == 11
+    assert schedule.dropped.tolist() == [10]
+    assert sorted([*schedule.samples, *schedule.dropped]) == list(range(11))
+
+
+def test_micro_batches_are_counted_per_rank(schedule):
+    per_rank = schedule.micro_batches_per_step.sum()
+    assert schedule.micro_batch_offsets.shape == (2 * per_rank + 1,)
+    assert schedule.micro_batch_tokens.shape == (2 * per_rank,)
+    assert schedule.micro_batch_offsets[0] == 0
+    assert schedule.micro_batch_offsets[-1] == len(schedule.samples)
+    assert schedule.rollouts_per_step.tolist() == [2, 2, 2]
+    assert [LENGTHS[m].sum() for m in micro_batches(schedule)] == schedule.micro_batch_tokens.tolist()
+
+
+def test_a_rollout_stays_in_one_step(schedule):
+    steps = [set() for _ in schedule.micro_batches_per_step]
+    for rank in range(2):
+        for step, batches in enumerate(schedule.rank(rank).steps()):
+            steps[step].update(ROLLOUTS[i] for batch in batches for i in batch)
+    assert steps == [{7, 8}, {1, 2}, {3, 4}]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_are_int64_and_read_only(schedule, name):
+    array = getattr(schedule, name)
+    assert array.dtype == np.int64
+    assert array.ndim == 1
+    with pytest.raises(ValueError, match="read-only"):
+        array[:] = 0
+
+
+@pytest.mark.parametrize("name", ["dp_size", "samples", "something_new"])
+def test_schedules_are_frozen(schedule, name):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(schedule, name, 1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(schedule.rank(0), name, 1)
+
+
+# -- counts ----------------------------------------------------------------------------------------------------------
+
+
+def test_counts_per_micro_batch(schedule):
+    batches = micro_batches(schedule)
+    per_rank = schedule.micro_batches_per_step.sum()
+    assert schedule.sample_counts.shape == schedule.token_counts.shape == (2, per_rank)
+    assert schedule.sample_counts.ravel().tolist() == [len(m) for m in batches]
+    assert schedule.token_counts.ravel().tolist() == [LENGTHS[m].sum() for m in batches]
+
+
+def test_counts_per_step(schedule):
+    members = [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert schedule.step_samples.tolist() == [len(m) for m in members]
+    assert schedule.step_tokens.tolist() == [LENGTHS[m].sum() for m in members]
+
+
+def test_steps_with_different_numbers_of_micro_batches():
+    schedule = plan([9, 9, 9, 9, 1, 1, 1, 1], dp_size=2, max_tokens=9, global_batch_size=4)
+    assert schedule.micro_batches_per_step.tolist() == [2, 1]
+    assert schedule.step_tokens.tolist() == [36, 4]
+    assert schedule.step_samples.tolist() == [4, 4]
+    assert schedule.token_counts.tolist() == [[9, 9, 2], [9, 9, 2]]
+
+
+# -- views of ranks --------------------------------------------------------------------------------------------------
+
+
+def test_ranks_hold_what_the_lists_hold(schedule):
+    partitions, indices, num_microbatches, _ = schedule.to_lists()
+    for rank in range(2):
+        view = schedule.rank(rank)
+        assert view.rank == rank
+        assert view.samples.tolist() == partitions[rank]
+        assert view.micro_batches_per_step.tolist() == num_microbatches
+        assert micro_batches(view) == [[partitions[rank][i] for i in batch] for batch in indices[rank]]
+        assert view.micro_batch_tokens.tolist() == schedule.token_counts[rank].tolist()
+        assert [len(step) for step in view.steps()] == num_microbatches
+        assert [batch.tolist() for step in view.steps() for batch in step] == micro_batches(view)
+
+
+@pytest.mark.parametrize("name", RANK_ARRAYS)
+def test_arrays_of_a_rank_are_int64_and_read_only(schedule, name):
+    array = getattr(schedule.rank(1), name)
+    assert array.dtype == np.int64
+    with pytest.raises(ValueError, match="read-only"):
+        array[:] = 0
+
+
+def test_a_rank_is_pickled_alone():
+    schedule = plan(np.arange(1, 20_001), dp_size=50, max_tokens=40_000)
+    view = schedule.rank(7)
+    data = pickle.dumps(view)
+    assert pickle.loads(data) == view
+    assert len(data) < len(pickle.dumps(schedule)) / 20
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_come_back_equal_and_read_only(schedule, protocol):
+    for value, names in ((schedule, ARRAYS), (schedule.rank(0), RANK_ARRAYS)):
+        back = pickle.loads(pickle.dumps(value, protocol))
+        assert type(back) is type(value)
+        assert back == value
+        for name in names:
+            assert not getattr(back, name).flags.writeable
+
+
+@pytest.mark.parametrize("rank", [-1, 2, 2**70, 1.5, "0", None, True])
+def test_a_rank_that_is_none_is_refused(schedule, rank):
+    with pytest.raises(ValueError, match=f"rank.*{rank}"):
+        schedule.rank(rank)
+
+
+# -- lists and the inverse -------------------------------------------------------------------------------------------
+
+
+def test_lists_are_the_published_nested_lists(schedule):
+    partitions, indices, num_microbatches, global_batch_sizes = schedule.to_lists()
+    flat = [i for part in partitions for i in part]
+    assert flat == schedule.samples.tolist()
+    for part, batches in zip(partitions, indices, strict=True):
+        assert [i for batch in batches for i in batch] == list(range(len(part)))
+    assert num_microbatches == schedule.micro_batches_per_step.tolist()
+    assert global_batch_sizes == [2, 2, 2]
+    numbers = [*flat, *num_microbatches, *global_batch_sizes, *(i for r in indices for b in r for i in b)]
+    assert {type(number) for number in numbers} == {int}
+
+
+def test_the_inverse_brings_results_back_in_order():
+    schedule = plan(LENGTHS, dp_size=3, max_tokens=10)
+    results = LENGTHS[schedule.samples]
+    assert results[schedule.inverse()].tolist() == LENGTHS.tolist()
+
+
+def test_the_inverse_marks_dropped_samples(schedule):
+    inverse = schedule.inverse()
+    assert inverse.shape == (11,)
+    assert np.flatnonzero(inverse < 0).tolist() == schedule.dropped.tolist()
+    assert inverse[schedule.dropped].tolist() == [-1]
+    assert inverse[schedule.samples].tolist() == list(range(10))
+
+
+# -- equality and words ----------------------------------------------------------------------------------------------
+
+
+def test_equal_plans_are_equal_and_hash_alike(schedule):
+    again = plan(LENGTHS.tolist(), dp_size=2, max_tokens=10, rollout_ids=ROLLOUTS, global_batch_size=2)
+    assert schedule == again
+    assert schedule.rank(1) == again.rank(1)
+    assert hash(schedule) == hash(again)
+
+
+def test_different_plans_differ(schedule):
+    other = plan(LENGTHS, dp_size=1, max_tokens=10, rollout_ids=ROLLOUTS, global_batch_size=2)
+    longer = plan(LENGTHS + 1, dp_size=1, max_tokens=10, rollout_ids=ROLLOUTS, global_batch_size=2)
+    assert schedule != other
+    assert other != longer
+    assert schedule.rank(0) != schedule.rank(1)
+    assert schedule != schedule.rank(0)
+    assert schedule != "schedule"
+
+
+def test_the_words_tell_the_size(schedule):
+    text = repr(schedule)
+    assert text.startswith("Schedule(")
+    for word in ("2 ranks", "3 steps", f"at most {schedule.micro_batch_tokens.max()} tokens", "10 of 11 samples"):
+        assert word in text
+    assert repr(schedule.rank(1)).startswith("RankSchedule(rank 1")
+    assert len(repr(plan(np.ones(5000, int), dp_size=2, max_tokens=10))) < 200
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_save_and_load_round_trip(schedule, tmp_path):
+    for path in (tmp_path / "schedule.npz", tmp_path / "no_suffix", str(tmp_path / "text path.npz")):
+        schedule.save(path)
+        loaded = Schedule.load(path)
+        assert loaded == schedule
+        assert type(loaded.dp_size) is type(loaded.num_samples) is int
+        assert not loaded.samples.flags.writeable
+    assert (tmp_path / "no_suffix").exists()
+
+
+def test_the_same_schedule_makes_the_same_file(schedule, tmp_path):
+    schedule.save(tmp_path / "a")
+    schedule.save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Schedule.load(tmp_path / "nothing.npz")
+
+
+def rewrite(path, **changes):
+    with np.load(path) as saved:
+        values = dict(saved)
+    values.update(changes)
+    with open(path, "wb") as file:
+        np.savez(file, **{name: value for name, value in values.items() if value is not None})
+
+
+def test_damaged_files_are_refused(schedule, tmp_path):
+    path = tmp_path / "schedule.npz"
+    schedule.save(path)
+    data = path.read_bytes()
+    for damaged in (
+        b"",
+        b"PK",
+        data[: len(data) // 2],
+        data[:-30],
+        b"x" * 1000,
+        data[:200] + b"\xff" * 50 + data[250:],
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="path must be"):
+            Schedule.load(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"samples": None},
+        {"dp_size": None},
+        {"version": np.array(99)},
+        {"samples": np.zeros(10, np.int64)},
+        {"samples": np.arange(10.0)},
+        {"samples": np.arange(9)},
+        {"samples": np.full(10, 2**40)},
+        {"samples": np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, -9])},
+        {"samples": np.arange(10).reshape(2, 5)},
+        {"micro_batch_offsets": np.array([0, 10])},
+        {"micro_batch_tokens": np.array([1])},
+        {"micro_batches_per_step": np.array([1])},
+        {"micro_batches_per_step": np.array([], np.int64)},
+        {"rollouts_per_step": np.array([1])},
+        {"dropped": np.array([0])},
+        {"dp_size": np.array(3)},
+        {"dp_size": np.array(0)},
+        {"dp_size": np.array([2, 2])},
+        {"num_samples": np.array(12)},
+        {"extra": np.array(1)},
+    ],
+    ids=str,
+)
+def test_files_that_break_a_law_are_refused(schedule, tmp_path, changes):
+    path = tmp_path / "schedule.npz"
+    schedule.save(path)
+    rewrite(path, **changes)
+    with pytest.raises(ValueError, match="path must be"):
+        Schedule.load(path)
+
+
+def test_negative_micro_batches_in_a_file_are_refused(schedule, tmp_path):
+    path = tmp_path / "schedule.npz"
+    schedule.save(path)
+    counts = schedule.micro_batches_per_step.copy()
+    counts[0], counts[1] = counts[0] + counts[1] + 1, -1
+    rewrite(path, micro_batches_per_step=counts)
+    with pytest.raises(ValueError, match="path must be"):
+        Schedule.load(path)
+
+
+def test_pickles_in_a_file_are_never_run(schedule, tmp_path):
+    path = tmp_path / "schedule.npz"
+    schedule.save(path)
+    rewrite(path, samples=np.array([schedule], object))
+    assert zipfile.is_zipfile(path)
+    with pytest.raises(ValueError, match="path must be"):
+        Schedule.load(path)
+
+
+def test_the_view_is_its_own_class(schedule):
+    assert isinstance(schedule.rank(0), RankSchedule)
+    assert not isinstance(schedule.rank(0), Schedule)
