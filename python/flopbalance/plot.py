@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from flopbalance.arrays import Ints, as_count
 from flopbalance.schedule import Schedule
-from flopbalance.timeline import Distribution, Floats, Objective, Timeline, idle_share, timelines, worst_step
+from flopbalance.timeline import Distribution, Floats, Objective, Timeline, idle_share, si_prefix, timelines, worst_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,7 +175,7 @@ def plot_comparison(
     shown = {name: of_steps[step] for name, of_steps in lines.items()}
     first = next(iter(shown.values()))
     duration = max(line.duration for line in shown.values())
-    scale, prefix = _prefix(duration)
+    scale, prefix = si_prefix(duration)
     palette = _Palette(mpl, list(shown.values()), max_tokens)
     axes = [figure.add_subplot(grid[row, :]) for row in range(len(heights))]
     for ax, (name, line) in zip(axes, shown.items(), strict=True):
@@ -226,12 +226,6 @@ def _chosen_step(step: int | None, lines: list[list[Timeline]]) -> int:
 
 def _timeline_height(ranks: int) -> float:
     return min(max(0.5 * math.sqrt(ranks), 1.0), 8.0)
-
-
-def _prefix(largest: float) -> tuple[float, str]:
-    """Return the power of 1000 that leaves one to three digits, and its SI prefix."""
-    power = 0 if largest < 1000 else min(int(math.log10(largest) / 3 + 1e-9), 10)
-    return 1000.0**power, " kMGTPEZYRQ"[power].strip()
 
 
 class _Palette:

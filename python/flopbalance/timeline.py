@@ -167,6 +167,20 @@ def worst_step(lines: list[Timeline]) -> int:
     return int(np.argmax([line.idle.sum() for line in lines]))
 
 
+def si_prefix(largest: float) -> tuple[float, str]:
+    """Return the power of 1000 that leaves numbers up to `largest` one to three digits, and its SI prefix.
+
+    Examples
+    --------
+    >>> si_prefix(999), si_prefix(1000), si_prefix(2.5e16)
+    ((1.0, ''), (1000.0, 'k'), (1000000000000000.0, 'P'))
+    """
+    power = 0
+    while power < 10 and largest >= 1000 ** (power + 1):
+        power += 1
+    return 1000.0**power, ["", *"kMGTPEZYRQ"][power]
+
+
 def as_costs(costs: npt.ArrayLike, count: int) -> Floats:
     """Return one finite cost >= 0 for each of `count` samples, as float64."""
     array = np.asarray(as_weights(costs, "costs"), dtype=np.float64)
