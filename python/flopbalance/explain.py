@@ -233,8 +233,6 @@ def explain(
     <BLANKLINE>
     One sample of rank 0 costs as much as it is late:
       sample 0  90 tokens  90 tokens
-    >>> explanation.best.change
-    'ranks balanced'
     """
     tokens = as_lengths(lengths, "lengths")
     if len(tokens) != schedule.num_samples:
