@@ -6,7 +6,7 @@ The core checks what it reads anyway: floats, and sums.
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 Weights: TypeAlias = "npt.NDArray[np.uint64 | np.float64] | list[int]"
 
+_Choice = TypeVar("_Choice", bound=str)
 _Integer = TypeVar("_Integer", bound=np.integer[Any])
 
 _EXACT_FLOAT = 2**53
@@ -31,6 +32,13 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
     if not minimum <= count < 2**63:
         raise ValueError(f"{name} must be >= {minimum} and < 2^63, got {count}")
     return count
+
+
+def as_choice(value: _Choice, choices: Any, name: str) -> _Choice:
+    """Return `value`, which must be one of the strings of a Literal."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
+    return value
 
 
 def as_integers(values: npt.ArrayLike, name: str) -> Ints:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.arrays import Ints, as_count
@@ -61,6 +62,8 @@ class RankSchedule(_Arrays):
         Tokens of each micro-batch.
     micro_batches_per_step : ndarray of int64, shape (steps,)
         Micro-batches of the rank in each step.
+    is_padding : ndarray of bool, shape (samples of the rank,)
+        Which of `samples` only fill a micro-batch and must get no loss; they stand elsewhere too.
     """
 
     rank: int
@@ -68,6 +71,7 @@ class RankSchedule(_Arrays):
     micro_batch_offsets: Ints
     micro_batch_tokens: Ints
     micro_batches_per_step: Ints
+    is_padding: npt.NDArray[np.bool_]
 
     def steps(self) -> Iterator[list[Ints]]:
         """Yield every step as a list of micro-batches, each an array of global sample indices.
@@ -117,7 +121,9 @@ class Schedule(_Arrays):
     rollouts_per_step : ndarray of int64, shape (steps,)
         Rollouts in each step.
     dropped : ndarray of int64
-        Samples of rollouts that fill no step, ascending.
+        Samples that are in no step, ascending.
+    is_padding : ndarray of bool, shape (placed samples,)
+        Which of `samples` stand there once more only to fill a micro-batch: they must get no loss.
 
     See Also
     --------
@@ -144,6 +150,7 @@ class Schedule(_Arrays):
     micro_batches_per_step: Ints
     rollouts_per_step: Ints
     dropped: Ints
+    is_padding: npt.NDArray[np.bool_]
 
     @property
     def sample_counts(self) -> Ints:
@@ -189,6 +196,7 @@ class Schedule(_Arrays):
             micro_batch_offsets=offsets - offsets[0],
             micro_batch_tokens=self.micro_batch_tokens[rank * count : (rank + 1) * count].copy(),
             micro_batches_per_step=self.micro_batches_per_step,
+            is_padding=self.is_padding[offsets[0] : offsets[-1]].copy(),
         )
 
     def to_lists(self) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
@@ -218,7 +226,7 @@ class Schedule(_Arrays):
         array([7, 2, 5, 4, 3])
         """
         positions = np.full(self.num_samples, -1, dtype=np.int64)
-        positions[self.samples] = np.arange(len(self.samples))
+        positions[self.samples[~self.is_padding]] = np.flatnonzero(~self.is_padding)
         return positions
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -251,10 +259,13 @@ class Schedule(_Arrays):
     def _validate(self, version: int) -> None:
         """Raise a ValueError that names the broken law."""
         count = self.dp_size * int(self.micro_batches_per_step.sum())
-        placed = np.concatenate([self.samples, self.dropped])
+        placed = np.concatenate([self.samples[~self.is_padding], self.dropped])
         laws = {
             f"version is {_VERSION}": version == _VERSION,
-            "arrays are int64 of one dimension": all(a.dtype == np.int64 and a.ndim == 1 for _, a in self._arrays()),
+            "arrays are int64 of one dimension, and one of bool": all(
+                array.dtype == (np.bool_ if name == "is_padding" else np.int64) and array.ndim == 1
+                for name, array in self._arrays()
+            ),
             "every step has micro-batches": bool((self.micro_batches_per_step > 0).all()),
             "every rank has as many micro-batches": len(self.micro_batch_tokens) == count > 0,
             "one offset more than micro-batches": len(self.micro_batch_offsets) == count + 1,

@@ -2,7 +2,9 @@
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 
-use flopbalance_core::{Lengths, Packing, Request, Result, Weights, first_fit, karmarkar_karp, plan};
+use flopbalance_core::{
+    Leftover, Lengths, Packing, Published, Request, Result, Weights, first_fit, karmarkar_karp, plan,
+};
 
 const SAMPLES: usize = 19_968;
 const CAP: i64 = 36_864;
@@ -21,10 +23,11 @@ fn main() -> Result<()> {
             let request = Request {
                 dp_size: count(64),
                 micro_batch_multiple: count(1),
-                packing: Packing::Flops { max_tokens: CAP },
+                packing: Packing::Published(Published::Flops { max_tokens: CAP }),
                 balance_ranks: true,
                 rollout_ids: None,
                 global_batch_size: None,
+                leftover: Leftover::Drop,
             };
             drop(black_box(plan(Lengths::new(&lengths)?, &Weights::from_u64(costs), &request)?));
         }

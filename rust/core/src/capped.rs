@@ -11,6 +11,7 @@
 //! The search is a descent: it ends where no trade, no exchange of micro-batches between two ranks and no new deal of
 //! two micro-batches helps, which need not be the optimum. It has no clock and no randomness, and more effort only
 //! continues it.
+use crate::Groups;
 use crate::micro_batch::{MicroBatch, Samples};
 use crate::objective::Objective;
 use crate::partition::partition;
@@ -19,7 +20,6 @@ use crate::room::Limits;
 use crate::rows::Rows;
 use crate::starts::{deal_rows, deal_to_cheapest, first_fit_decreasing, split_dearest};
 use crate::trade::Search;
-use crate::{Error, Groups, Result};
 use std::cmp::Reverse;
 
 /// One step to plan.
@@ -41,14 +41,23 @@ pub struct StepProblem<'a> {
     pub effort: u64,
 }
 
+/// A step has fewer samples than micro-batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Micro-batches that the limits need.
+    pub packed: usize,
+    /// Micro-batches after alignment, and so the samples that would do.
+    pub needed: usize,
+}
+
 /// Plans one step: the micro-batches of every rank, rank by rank, as many on each.
 ///
 /// No micro-batch of two samples or more exceeds a limit, none is empty, and there are as few as first fit decreasing
 /// needs, rounded up to a multiple of `dp_size * multiple` (for a pipeline, at least as many). `carried` is what every
-/// rank has been given in earlier steps: the heaviest part goes to the rank with the least, and the sums are updated.
+/// rank has been given in earlier steps, empty before the first: the heaviest part goes to the rank with the least, and the sums are updated.
 ///
 /// # Errors
-/// [`Error::Schedule`] when the step holds fewer samples than that.
+/// [`Shortage`] when the step holds fewer samples than that.
 ///
 /// # Complexity
 /// **O(n log n + n rows)** time for the starts and at most `effort` look-ups per sample for each.
@@ -56,10 +65,15 @@ pub struct StepProblem<'a> {
 /// # Literature
 /// D. S. Johnson, *Near-optimal bin packing algorithms*, 1973 (first fit decreasing); R. L. Graham, *Bounds on
 /// multiprocessing timing anomalies*, 1969 (dearest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
-pub fn plan_step(problem: &StepProblem<'_>, carried: &mut [u64]) -> Result<Groups> {
+pub fn plan_step(problem: &StepProblem<'_>, carried: &mut Vec<u64>) -> Result<Groups, Shortage> {
     let samples = Samples::new(problem.lengths, problem.costs, &problem.limits);
     let packed = first_fit_decreasing(&samples);
-    let count = aligned_count(problem, packed.len())?;
+    let unit = problem.dp_size.saturating_mul(problem.multiple);
+    let count = packed.len().max(1).checked_next_multiple_of(unit).unwrap_or(usize::MAX);
+    if count > samples.len() {
+        return Err(Shortage { packed: packed.len(), needed: count });
+    }
+    carried.resize(problem.dp_size, 0);
     let bound = problem.objective.bound(problem.costs, problem.dp_size);
     let tolerance = (bound >> TOLERANCE).max(1);
     let mut drafts = drafts(problem, &samples, packed, count);
@@ -82,20 +96,6 @@ const STARTS: usize = 3;
 
 /// Improvements below the bound divided by two this many times are left alone.
 const TOLERANCE: u32 = 15;
-
-/// The number of micro-batches after alignment.
-fn aligned_count(problem: &StepProblem<'_>, packed: usize) -> Result<usize> {
-    let StepProblem { dp_size, multiple, lengths, .. } = problem;
-    let count = packed.max(1).checked_next_multiple_of(dp_size.saturating_mul(*multiple)).unwrap_or(usize::MAX);
-    if count <= lengths.len() {
-        return Ok(count);
-    }
-    Err(Error::Schedule(format!(
-        "a step must hold at least {count} samples, one for each micro-batch (dp_size = {dp_size} ranks x \
-         micro_batch_multiple = {multiple} at a time, {packed} needed by the cap), got {}",
-        lengths.len()
-    )))
-}
 
 /// Several starts, each with as many micro-batches as its objective may want.
 fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>, count: usize) -> Vec<Draft> {

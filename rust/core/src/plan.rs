@@ -1,13 +1,25 @@
 //! The whole way from lengths and costs to a schedule: steps, packing, alignment, dealing to ranks.
 use crate::partition::partition;
 use crate::weights::{Weight, Weights};
-use crate::{Error, Groups, Lengths, Result, Steps, first_fit, split};
+use crate::{
+    Error, Groups, Leftover, Lengths, Limits, Objective, Result, StepProblem, Steps, first_fit, plan_step, split,
+};
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
-/// How the samples of a step are packed into micro-batches.
+/// How the samples of a step are packed into micro-batches, and these dealt to ranks.
+#[derive(Clone, Copy, Debug)]
+pub enum Packing<'a> {
+    /// As trainers do today, index for index.
+    Published(Published),
+    /// Within the cap, and balanced for an objective; see [`plan_step`].
+    Capped(Capped<'a>),
+}
+
+/// The published ways to pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub enum Published {
     /// First fit on tokens; the cap holds.
     FirstFit {
         /// The token cap of a micro-batch.
@@ -25,6 +37,21 @@ pub enum Packing {
     },
 }
 
+/// What [`plan_step`] is asked for in every step.
+#[derive(Clone, Copy, Debug)]
+pub struct Capped<'a> {
+    /// What a micro-batch may hold.
+    pub limits: Limits<'a>,
+    /// What is to be short; the overhead of a pipeline is set from `overhead_share`.
+    pub objective: Objective,
+    /// What every micro-batch costs beside its samples, as a share of what all samples cost together.
+    pub overhead_share: f64,
+    /// Look-ups per sample and start.
+    pub effort: u64,
+    /// Whether a step of too few samples repeats its cheapest; otherwise it is refused.
+    pub repeat: bool,
+}
+
 /// What a plan is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -33,13 +60,15 @@ pub struct Request<'a> {
     /// Micro-batches per rank and step come in multiples of this.
     pub micro_batch_multiple: NonZeroUsize,
     /// The packing of a step.
-    pub packing: Packing,
+    pub packing: Packing<'a>,
     /// Whether micro-batches are dealt to ranks by cost; otherwise in turn.
     pub balance_ranks: bool,
     /// The rollout that a sample belongs to; every sample is one when `None`.
     pub rollout_ids: Option<&'a [i64]>,
     /// Rollouts in a step; all when `None`.
     pub global_batch_size: Option<NonZeroUsize>,
+    /// What happens to rollouts that fill no step.
+    pub leftover: Leftover,
 }
 
 /// Which samples every rank runs, in which micro-batches; rank by rank, then step by step.
@@ -57,6 +86,8 @@ pub struct Schedule {
     pub rollouts_per_step: Vec<i64>,
     /// Samples in no step, ascending.
     pub dropped: Vec<i64>,
+    /// Which of `samples` stand there once more only to fill a micro-batch.
+    pub is_padding: Vec<bool>,
 }
 
 /// Plans every step of `lengths`.
@@ -76,42 +107,117 @@ pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) ->
             costs.len()
         )));
     }
-    let steps = Steps::new(lengths.len(), request.rollout_ids, request.global_batch_size.map(NonZeroUsize::get))?;
-    match costs {
-        Weights::U64(costs) => plan_steps(lengths, costs, &steps, request),
-        Weights::U128(costs) => plan_steps(lengths, costs, &steps, request),
-        Weights::F64(costs) => plan_steps(lengths, costs, &steps, request),
+    let size = request.global_batch_size.map(NonZeroUsize::get);
+    let steps = Steps::new(lengths.len(), request.rollout_ids, size, request.leftover)?;
+    match (request.packing, costs) {
+        (Packing::Capped(how), costs) => plan_capped(lengths, costs, &steps, request, &how),
+        (Packing::Published(how), Weights::U64(costs)) => plan_published(lengths, costs, &steps, request, how),
+        (Packing::Published(how), Weights::U128(costs)) => plan_published(lengths, costs, &steps, request, how),
+        (Packing::Published(how), Weights::F64(costs)) => plan_published(lengths, costs, &steps, request, how),
     }
 }
 
 /// One step: its micro-batches, and which of them each rank runs.
 struct Step<'a> {
-    samples: &'a [u32],
+    /// The samples of the step, then those that it repeats.
+    samples: Cow<'a, [u32]>,
     micro_batches: Groups,
     ranks: Groups,
 }
 
-fn plan_steps<W: Weight>(lengths: Lengths<'_>, costs: &[W], steps: &Steps, request: &Request<'_>) -> Result<Schedule> {
-    let planned = steps
-        .ranges
-        .iter()
-        .enumerate()
-        .map(|(number, range)| {
-            let samples = &steps.samples[range.clone()];
-            let (lengths, costs) = (gather(&lengths, samples), gather(costs, samples));
-            let mut micro_batches = pack(&lengths, &costs, request.packing);
-            align(&mut micro_batches, &lengths, number, request)?;
-            let ranks = deal(&micro_batches, &costs, request);
-            Ok(Step { samples, micro_batches, ranks })
-        })
-        .collect::<Result<Vec<_>>>()?;
+fn plan_published<W: Weight>(
+    lengths: Lengths<'_>,
+    costs: &[W],
+    steps: &Steps,
+    request: &Request<'_>,
+    packing: Published,
+) -> Result<Schedule> {
+    let plan_step = |(number, range): (usize, &Range<usize>)| {
+        let samples = &steps.samples[range.clone()];
+        let (lengths, costs) = (gather(&lengths, samples), gather(costs, samples));
+        let mut micro_batches = pack(&lengths, &costs, packing);
+        let splits = !matches!(packing, Published::Fixed { .. });
+        align(&mut micro_batches, &lengths, number, request, splits)?;
+        let ranks = deal(&micro_batches, &costs, request);
+        Ok(Step { samples: samples.into(), micro_batches, ranks })
+    };
+    let planned = steps.ranges.iter().enumerate().map(plan_step).collect::<Result<Vec<_>>>()?;
+    Ok(schedule(lengths, steps, &planned, request))
+}
+
+/// A step of more micro-batches than samples is a slip rather than a wish.
+const MOST_REPEATED: usize = 1 << 24;
+
+fn plan_capped(
+    lengths: Lengths<'_>,
+    costs: &Weights<'_>,
+    steps: &Steps,
+    request: &Request<'_>,
+    how: &Capped<'_>,
+) -> Result<Schedule> {
+    let Capped { limits, mut objective, overhead_share, effort, repeat } = *how;
+    let stages = objective.stages() as f64;
+    let (dp_size, multiple) = (request.dp_size.get(), request.micro_batch_multiple.get());
+    // What a rank's time can come to, in units of all costs: every stage, every overhead, every repeated sample.
+    let repeated = if repeat { dp_size.saturating_mul(multiple).min(MOST_REPEATED) } else { 0 };
+    let costs = costs.whole((stages + overhead_share * (lengths.len() as f64 + stages)) * (1 + repeated) as f64);
+    if let Objective::Pipeline { micro_batch_overhead, .. } = &mut objective {
+        *micro_batch_overhead = (overhead_share * costs.iter().sum::<u64>() as f64).round() as u64;
+    }
+    let mut carried = Vec::new();
+    let mut plan_once = |samples: &[u32]| {
+        let extra = limits.extra.map(|(amounts, cap)| (gather(amounts, samples), cap));
+        let problem = StepProblem {
+            lengths: &gather(&lengths, samples),
+            costs: &gather(&costs, samples),
+            limits: Limits { extra: extra.as_ref().map(|(amounts, cap)| (&amounts[..], *cap)), ..limits },
+            dp_size,
+            multiple,
+            objective,
+            effort,
+        };
+        plan_step(&problem, &mut carried)
+    };
+    let plan_step = |(number, range): (usize, &Range<usize>)| {
+        let mut samples = Cow::from(&steps.samples[range.clone()]);
+        let mut planned = plan_once(&samples);
+        if let Err(shortage) = planned
+            && repeat
+            && shortage.needed <= MOST_REPEATED
+        {
+            let mut cheapest = samples.to_vec();
+            cheapest.sort_by_key(|&sample| (costs[sample as usize], lengths[sample as usize], sample));
+            let missing = shortage.needed - samples.len();
+            samples.to_mut().extend(cheapest.iter().cycle().take(missing));
+            planned = plan_once(&samples);
+        }
+        let micro_batches = planned.map_err(|shortage| {
+            Error::Schedule(format!(
+                "step {number} must hold at least {} samples, one for each micro-batch (the cap needs {}, dp_size = \
+                 {dp_size} ranks x micro_batch_multiple = {multiple} a multiple of {}), got {}",
+                shortage.needed,
+                shortage.packed,
+                dp_size.saturating_mul(multiple),
+                samples.len()
+            ))
+        })?;
+        let ranks = Groups::runs(micro_batches.len(), micro_batches.len() / dp_size);
+        Ok(Step { samples, micro_batches, ranks })
+    };
+    let planned = steps.ranges.iter().enumerate().map(plan_step).collect::<Result<Vec<_>>>()?;
+    Ok(schedule(lengths, steps, &planned, request))
+}
+
+/// The planned steps, rank by rank.
+fn schedule(lengths: Lengths<'_>, steps: &Steps, planned: &[Step<'_>], request: &Request<'_>) -> Schedule {
     let mut schedule = Schedule { micro_batch_offsets: vec![0], ..Schedule::default() };
     for rank in 0..request.dp_size.get() {
-        for step in &planned {
+        for (step, range) in planned.iter().zip(&steps.ranges) {
             for &micro_batch in step.ranks.get(rank) {
                 let items = step.micro_batches.get(micro_batch as usize);
                 let samples = items.iter().map(|&item| i64::from(step.samples[item as usize]));
                 schedule.samples.extend(samples.clone());
+                schedule.is_padding.extend(items.iter().map(|&item| item as usize >= range.len()));
                 schedule.micro_batch_offsets.push(schedule.samples.len() as i64);
                 schedule.micro_batch_tokens.push(samples.map(|sample| lengths[sample as usize]).sum());
             }
@@ -120,7 +226,7 @@ fn plan_steps<W: Weight>(lengths: Lengths<'_>, costs: &[W], steps: &Steps, reque
     schedule.micro_batches_per_step = planned.iter().map(|step| step.ranks.get(0).len() as i64).collect();
     schedule.rollouts_per_step = steps.rollouts.iter().map(|&rollouts| rollouts as i64).collect();
     schedule.dropped = steps.dropped.iter().map(|&sample| sample.into()).collect();
-    Ok(schedule)
+    schedule
 }
 
 /// The values of some samples; borrowed where these stand in a row, as all do that have no rollout ids.
@@ -132,11 +238,11 @@ fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [T]> {
     samples.iter().map(|&sample| values[sample as usize]).collect()
 }
 
-fn pack<W: Weight>(lengths: &[i64], costs: &[W], packing: Packing) -> Groups {
+fn pack<W: Weight>(lengths: &[i64], costs: &[W], packing: Published) -> Groups {
     match packing {
-        Packing::FirstFit { max_tokens } => first_fit(lengths, max_tokens),
-        Packing::Fixed { micro_batch_size } => Groups::runs(lengths.len(), micro_batch_size.get()),
-        Packing::Flops { max_tokens } => {
+        Published::FirstFit { max_tokens } => first_fit(lengths, max_tokens),
+        Published::Fixed { micro_batch_size } => Groups::runs(lengths.len(), micro_batch_size.get()),
+        Published::Flops { max_tokens } => {
             let tokens: i64 = lengths.iter().sum();
             let parts = tokens.unsigned_abs().div_ceil(max_tokens.unsigned_abs()).max(1);
             if parts >= lengths.len() as u64 {
@@ -148,7 +254,7 @@ fn pack<W: Weight>(lengths: &[i64], costs: &[W], packing: Packing) -> Groups {
 }
 
 /// Brings the number of micro-batches up to a multiple of what the ranks need.
-fn align(micro_batches: &mut Groups, lengths: &[i64], step: usize, request: &Request<'_>) -> Result<()> {
+fn align(micro_batches: &mut Groups, lengths: &[i64], step: usize, request: &Request<'_>, splits: bool) -> Result<()> {
     let (dp_size, multiple) = (request.dp_size.get(), request.micro_batch_multiple.get());
     if lengths.len() < dp_size {
         return Err(Error::Schedule(format!(
@@ -158,7 +264,7 @@ fn align(micro_batches: &mut Groups, lengths: &[i64], step: usize, request: &Req
     }
     let unit = dp_size.saturating_mul(multiple);
     let target = micro_batches.len().checked_next_multiple_of(unit).unwrap_or(usize::MAX);
-    if !matches!(request.packing, Packing::Fixed { .. }) && target <= lengths.len() {
+    if splits && target <= lengths.len() {
         split(micro_batches, target, lengths);
     }
     if micro_batches.iter().any(<[u32]>::is_empty) {

@@ -37,7 +37,7 @@ impl Case {
     }
 
     fn plan(&self) -> Option<Groups> {
-        plan_step(&self.problem(), &mut vec![0; self.dp_size]).ok()
+        plan_step(&self.problem(), &mut Vec::new()).ok()
     }
 
     /// Whether a micro-batch of these samples keeps the limits.
@@ -117,7 +117,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_sample_is_placed_once_within_the_limits_in_as_many_micro_batches_as_needed(case in case()) {
@@ -228,9 +228,10 @@ fn tiny_problems_are_planned_within_five_percent_of_the_optimum() {
             lengths,
         };
         let Some(plan) = case.plan() else { continue };
-        let ratio = case.time(&plan) as f64 / optimum(&case, plan.len() / 2) as f64;
+        let (time, best) = (case.time(&plan), optimum(&case, plan.len() / 2));
+        let ratio = time as f64 / best as f64;
         tried += 1;
-        exact += u32::from(ratio == 1.0);
+        exact += u32::from(time == best);
         within += u32::from(ratio <= 1.05);
         worst = ratio.max(worst);
     }

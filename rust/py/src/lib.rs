@@ -5,7 +5,10 @@ use pyo3::prelude::*;
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule]
 mod _core {
-    use flopbalance_core::{self as core, CostCurve, Error, Groups, Lengths, Packing, Request, Schedule, Weights};
+    use flopbalance_core::{
+        self as core, Capped, CostCurve, Error, Groups, Leftover, Lengths, Limits, Objective, Packing, Published,
+        Request, Weights,
+    };
     use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
     use pyo3::exceptions::{PyOverflowError, PyValueError};
     use pyo3::prelude::*;
@@ -110,6 +113,30 @@ mod _core {
         Ok(arrays(py, bins))
     }
 
+    /// What only `packing="capped"` reads.
+    #[derive(FromPyObject)]
+    struct CappedOptions<'py>(String, u64, f64, u64, bool, Option<(PyReadonlyArray1<'py, i64>, i64)>, bool);
+
+    impl CappedOptions<'_> {
+        fn read(&self, max_tokens: i64) -> PyResult<Capped<'_>> {
+            let Self(ref objective, stages, overhead_share, effort, padded, ref extra, repeat) = *self;
+            let objective = match objective.as_str() {
+                "step" => Objective::Step,
+                "micro-batch" => Objective::MicroBatch,
+                _ => Objective::Pipeline { stages, micro_batch_overhead: 0 },
+            };
+            let extra = match extra {
+                Some((amounts, cap)) => Some((amounts.as_slice()?, *cap)),
+                None => None,
+            };
+            Ok(Capped { limits: Limits { max_tokens, padded, extra }, objective, overhead_share, effort, repeat })
+        }
+    }
+
+    /// The arrays of a `Schedule`.
+    type Arrays<'py> =
+        (Array<'py>, Array<'py>, Array<'py>, Array<'py>, Array<'py>, Array<'py>, Bound<'py, PyArray1<bool>>);
+
     /// Plans every step; the arrays of a `Schedule`. `packing_size` is the cap or the micro-batch size.
     #[pyfunction]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of plan")]
@@ -124,28 +151,37 @@ mod _core {
         balance_ranks: bool,
         rollout_ids: Option<PyReadonlyArray1<'py, i64>>,
         global_batch_size: Option<NonZeroUsize>,
-    ) -> PyResult<[Array<'py>; 6]> {
+        leftover: &str,
+        capped: CappedOptions<'py>,
+    ) -> PyResult<Arrays<'py>> {
         let lengths = lengths.as_slice()?;
         let costs = costs.read(py, "costs")?;
         let rollout_ids = rollout_ids.as_ref().map(PyReadonlyArray1::as_slice).transpose()?;
         let max_tokens = i64::try_from(packing_size.get()).unwrap_or(i64::MAX);
         let packing = match packing {
-            "first-fit" => Packing::FirstFit { max_tokens },
-            "flops" => Packing::Flops { max_tokens },
-            "fixed" => Packing::Fixed { micro_batch_size: packing_size },
-            other => return Err(PyValueError::new_err(format!("packing must be a known mode, got {other:?}"))),
+            "first-fit" => Packing::Published(Published::FirstFit { max_tokens }),
+            "flops" => Packing::Published(Published::Flops { max_tokens }),
+            "fixed" => Packing::Published(Published::Fixed { micro_batch_size: packing_size }),
+            _ => Packing::Capped(capped.read(max_tokens)?),
         };
-        let request = Request { dp_size, micro_batch_multiple, packing, balance_ranks, rollout_ids, global_batch_size };
-        let Schedule {
-            samples,
-            micro_batch_offsets,
-            micro_batch_tokens,
-            micro_batches_per_step,
-            rollouts_per_step,
-            dropped,
-        } = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request)).map_err(|error| raise(py, &error))?;
-        Ok([samples, micro_batch_offsets, micro_batch_tokens, micro_batches_per_step, rollouts_per_step, dropped]
-            .map(|array| array.into_pyarray(py)))
+        let leftover = match leftover {
+            "partial" => Leftover::Partial,
+            "error" => Leftover::Error,
+            _ => Leftover::Drop,
+        };
+        let request =
+            Request { dp_size, micro_batch_multiple, packing, balance_ranks, rollout_ids, global_batch_size, leftover };
+        let plan =
+            py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request)).map_err(|error| raise(py, &error))?;
+        Ok((
+            plan.samples.into_pyarray(py),
+            plan.micro_batch_offsets.into_pyarray(py),
+            plan.micro_batch_tokens.into_pyarray(py),
+            plan.micro_batches_per_step.into_pyarray(py),
+            plan.rollouts_per_step.into_pyarray(py),
+            plan.dropped.into_pyarray(py),
+            plan.is_padding.into_pyarray(py),
+        ))
     }
 
     /// `items[offsets[g]..offsets[g + 1]]` for every group g, as lists.
