@@ -93,7 +93,7 @@ def test_one_long_sample_is_named_as_the_bound():
 def test_every_alternative_was_planned(problem, objective, explanation):
     _, lengths, costs, settings = problem
     tried = {name for alternative in explanation.alternatives for name in alternative.settings}
-    assert tried == {"packing", "balance_ranks", "max_tokens", "dp_size", "global_batch_size"}
+    assert tried == {"packing", "balance_ranks", "objective", "max_tokens", "dp_size", "global_batch_size"}
     for alternative in explanation.alternatives:
         changed = settings | alternative.settings
         lines = timelines(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance.arrays import Ints, as_lengths
 from flopbalance.errors import ScheduleError
-from flopbalance.plan import Packing, plan
+from flopbalance.plan import plan
 from flopbalance.schedule import Schedule
 from flopbalance.table import format_table
-from flopbalance.timeline import Floats, Objective, Timeline, as_costs, idle_share, si_prefix, timelines, worst_step
+from flopbalance.timeline import Floats, Meeting, Timeline, as_costs, idle_share, si_prefix, timelines, worst_step
 
 _SHOWN = 5
 """At most so many samples are listed as a cause."""
@@ -185,7 +185,7 @@ def explain(
     costs: npt.ArrayLike,
     settings: Mapping[str, Any],
     *,
-    objective: Objective = "step",
+    objective: Meeting = "step",
     cost_unit: str = "FLOPs",
 ) -> Explanation:
     """Find where ranks wait longest, which samples cause it, and what would help.
@@ -208,7 +208,7 @@ def explain(
     Returns
     -------
     Explanation
-        Its alternatives are half and twice the cap, the ranks and the batch, and every other packing.
+        Its alternatives are half and twice the cap, the ranks and the batch, and packings that balance better.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def explain(
     in_order = _dearest_first(schedule, [rank * count + first + j for j in batches], weights)
     needed = int(np.searchsorted(np.cumsum(weights[in_order]), late)) + 1 if late else 0
     alternatives, refused = [], {}
-    for change, different in _changes(schedule, settings):
+    for change, different in _changes(schedule, settings, objective):
         try:
             other = plan(tokens, costs=costs, **{**settings, **different})
         except ScheduleError as error:
@@ -276,7 +276,7 @@ def explain(
     )
 
 
-def _slowest(line: Timeline, objective: Objective) -> tuple[int, float, Ints]:
+def _slowest(line: Timeline, objective: Meeting) -> tuple[int, float, Ints]:
     """Return the rank that others wait for longest, for how long on average, and in which of its micro-batches."""
     if objective == "step":
         rank = int(line.busy.argmax())
@@ -302,7 +302,7 @@ def _measured(
     schedule: Schedule,
     weights: Floats,
     max_tokens: int | None,
-    objective: Objective,
+    objective: Meeting,
     change: str,
     settings: dict[str, Any],
 ) -> Alternative:
@@ -317,15 +317,17 @@ def _measured(
     )
 
 
-def _changes(schedule: Schedule, settings: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _changes(
+    schedule: Schedule, settings: Mapping[str, Any], objective: Meeting
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what might help, in words and as arguments of `plan`."""
     now: dict[str, Any] = {"packing": "first-fit", "balance_ranks": True, **settings}
     if not now["balance_ranks"]:
         yield "ranks balanced", {"balance_ranks": True}
-    if now["packing"] != "fixed":
-        for packing in get_args(Packing):
-            if packing not in (now["packing"], "fixed"):
-                yield f"packing {packing!r}, ranks balanced", {"packing": packing, "balance_ranks": True}
+    if now["packing"] == "first-fit":
+        yield "packing by FLOPs", {"packing": "flops", "balance_ranks": True}
+    if now["packing"] in ("first-fit", "flops"):
+        yield "packing within the cap", {"packing": "capped", "balance_ranks": True, "objective": objective}
     now["global_batch_size"] = int(schedule.rollouts_per_step[0])
     sizes = {
         "micro_batch_size": ("sample", " per micro-batch"),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from flopbalance.arrays import Ints, as_count
 from flopbalance.schedule import Schedule
-from flopbalance.timeline import Distribution, Floats, Objective, Timeline, idle_share, si_prefix, timelines, worst_step
+from flopbalance.timeline import Distribution, Floats, Meeting, Timeline, idle_share, si_prefix, timelines, worst_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def plot_schedule(
     lengths: npt.ArrayLike | None = None,
     max_tokens: int | None = None,
     step: int | None = None,
-    objective: Objective = "step",
+    objective: Meeting = "step",
     cost_unit: str = "FLOPs",
     title: str | None = None,
 ) -> Figure:
@@ -120,7 +120,7 @@ def plot_comparison(
     lengths: npt.ArrayLike | None = None,
     max_tokens: int | None = None,
     step: int | None = None,
-    objective: Objective = "step",
+    objective: Meeting = "step",
     cost_unit: str = "FLOPs",
     title: str | None = None,
 ) -> Figure:
