@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name 'Cargo.toml') \
 	Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: demo test test-all lint format bench bench-check bench-record clean
+.PHONY: demo test test-all lint format bench bench-check bench-record bench-answers clean
 
 demo: $(VENV)/.installed
 	$(BIN)/flopbalance plan
@@ -31,9 +31,9 @@ lint: $(VENV)/.installed $(VENV)/.tools
 bench: $(VENV)/.installed $(VENV)/.rivals
 	mkdir -p build
 	$(BIN)/python -m pytest bench --quiet --benchmark-quiet --benchmark-disable-gc --benchmark-json=build/bench.json
-	$(BIN)/python bench/table.py build/bench.json
-	$(BIN)/python bench/process.py
-	$(BIN)/python bench/curve.py
+	PYTHONPATH=tests $(BIN)/python bench/table.py build/bench.json
+	PYTHONPATH=tests $(BIN)/python bench/process.py
+	PYTHONPATH=tests $(BIN)/python bench/curve.py
 
 # Instruction counts of fixed workloads against the recorded ones.
 bench-check:
@@ -41,6 +41,10 @@ bench-check:
 
 bench-record:
 	$(PYTHON) bench/instructions.py --record
+
+# The answers of the reference that are not known yet; plain Python takes some minutes for all.
+bench-answers: $(VENV)/.installed
+	PYTHONPATH=tests $(BIN)/python bench/answers.py
 
 format: $(VENV)/.tools
 	cargo fmt --all

@@ -1,6 +1,6 @@
 """Digests of the reference's answers to every row, so that a benchmark need not wait for plain Python.
 
-`python bench/answers.py` computes them anew, in some minutes, into `answers.json`; a digest of the input goes with
+`make bench-answers` computes the missing ones, in some minutes, into `answers.json`; a digest of the input goes with
 each, since another version of NumPy may draw other numbers.
 """
 

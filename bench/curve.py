@@ -1,7 +1,7 @@
-"""Time and memory from a thousand to ten million samples: `python bench/curve.py`.
+"""Time and memory from a thousand to ten million samples; a part of `make bench`.
 
-Every point runs in a process of its own. The exponent is fitted to the times from 10,000 samples on; memory is the peak
-of the call above what the process held before it, input included there.
+Every point runs in a process of its own. Times are the processor's, which other processes disturb least; the exponent is
+fitted to them from 10,000 samples on. Memory is the peak of the call above what the process held before, input included.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def point(name: str, n: int) -> dict[str, float]:
         reset.write_text("5")
     before = memory("VmRSS") if measured else 0
     times = []
-    for _ in range(20 if n < 10**6 else 3):
-        start = time.perf_counter()
+    for _ in range(max(1, min(20, 5 * 10**6 // n))):
+        start = time.process_time()
         answer = call(weights)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
         items = answer[0] if isinstance(answer, tuple) else answer.samples
         if len(times) == 1:
             peak = memory("VmHWM") - before if measured else 0

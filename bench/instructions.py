@@ -1,6 +1,6 @@
 """Instruction counts of five fixed workloads against the recorded ones: a gate that no busy machine disturbs.
 
-`python bench/instructions.py` checks, with 3 % of slack; `--record` counts anew. The counts belong to one compiler on
+`make bench-check` checks, with 3 % of slack; `make bench-record` counts anew. The counts belong to one compiler on
 one processor type, so with another there is nothing to compare, and the check says so.
 """
 

@@ -1,4 +1,4 @@
-"""What a whole process sees: the time of the import, and threads that plan at once. `python bench/process.py`."""
+"""What a whole process sees: the time of the import, and threads that plan at once; a part of `make bench`."""
 
 from __future__ import annotations
 

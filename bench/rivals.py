@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
-
-import numpy as np
-
-from families import Weights
 
 
 def named(weights: list) -> dict[int, Any]:
@@ -47,13 +41,3 @@ RIVALS = [
     Rival("reference", "plain Python", "first fit", lambda m, w, cap: m.first_fit_pack(w, cap), 10_000),
     Rival("prtpy", "", "first fit", lambda m, w, cap: m.pack(m.packing.first_fit, cap, named(w)), 10_000),
 ]
-
-
-def sort_seconds(weights: Weights) -> float:
-    """Median time of NumPy's stable sort of indices: the yardstick, as no partition looks at every weight for less."""
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        np.argsort(weights, kind="stable")
-        times.append(time.perf_counter() - start)
-    return median(times)

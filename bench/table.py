@@ -1,4 +1,4 @@
-"""The table of a benchmark run: `python bench/table.py FILE`, where FILE is what pytest-benchmark wrote.
+"""The table of a benchmark run, from the file that pytest-benchmark wrote; a part of `make bench`.
 
 Ratios are medians over that of `numpy.argsort(kind="stable")` on the same weights in the same process.
 """

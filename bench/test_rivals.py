@@ -6,8 +6,9 @@ import pytest
 
 from answers import verdict
 from families import log_normal
-from rivals import RIVALS, sort_seconds
+from rivals import RIVALS
 from works import FAMILY_CAP, SIZES, first_fit, partition
+from yardstick import measure
 
 
 @pytest.mark.parametrize(("n", "k"), SIZES.items())
@@ -28,8 +29,7 @@ def test_rival(benchmark, rival, n, k):
         "who": f"{rival.package} {rival.function}".strip(),
         "input": "log_normal",
         "samples": len(values),
-        "sort": sort_seconds(weights),
         "imbalance": work.imbalance(weights, answer),
         "answer": verdict(work, "log_normal", weights, answer),
     }
-    benchmark.pedantic(rival.call, (package, values, size), rounds=3 if n == 100_000 else 10, warmup_rounds=0)
+    measure(benchmark, rival.call, (package, values, size), weights, rounds=3 if n == 100_000 else 10)

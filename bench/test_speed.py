@@ -6,10 +6,8 @@ import pytest
 
 from answers import verdict
 from families import ALL
-from rivals import sort_seconds
 from works import rows
-
-ROUNDS = 20
+from yardstick import measure
 
 
 def name(value):
@@ -28,12 +26,11 @@ def test_speed(benchmark, work, family, n):
         "who": "flopbalance",
         "input": family,
         "samples": len(weights),
-        "sort": sort_seconds(weights),
         "floor": work.floor,
         "aim": work.aim,
         "limit": work.limit,
         "imbalance": work.imbalance(weights, answer),
         "answer": verdict(work, family, weights, answer),
     }
-    benchmark.pedantic(work.ours, (prepared,), rounds=ROUNDS, iterations=max(1, 10_000 // n), warmup_rounds=2)
+    measure(benchmark, work.ours, (prepared,), weights, rounds=20 if n >= 10_000 else 200)
     assert benchmark.extra_info["answer"] != "another"

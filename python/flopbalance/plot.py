@@ -170,8 +170,6 @@ def plot_comparison(
     heights = [_timeline_height(schedule.dp_size) for schedule in schedules.values()]
     figure: Figure = mpl.figure.Figure((WIDTH, sum(heights) + PANEL_HEIGHT + 1.4), dpi=150)
     figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.08)
-    if title:
-        figure.suptitle(title, x=0.01, horizontalalignment="left", fontsize=MEDIUM + 2)
     grid = figure.add_gridspec(len(heights) + 1, 2, height_ratios=[*heights, PANEL_HEIGHT])
 
     shown = {name: of_steps[step] for name, of_steps in lines.items()}
@@ -194,7 +192,7 @@ def plot_comparison(
     axes[-1].set_xlabel(
         f"time since the start of the step ({prefix}{cost_unit}), where ranks meet {meeting}", fontsize=MEDIUM
     )
-    palette.explain(figure, axes, list(shown.values()))
+    palette.explain(figure, axes, list(shown.values()), title)
 
     _draw_tokens(figure.add_subplot(grid[-1, 0 if distribution else slice(None)]), lines, max_tokens)
     if distribution:
@@ -255,8 +253,8 @@ class _Palette:
         colours[line.alone] = self.mpl.colors.to_rgba(ALONE)
         return colours
 
-    def explain(self, figure: Figure, axes: list[Axes], lines: list[Timeline]) -> None:
-        """Add the legend, and a colour bar if any micro-batch is above the cap."""
+    def explain(self, figure: Figure, axes: list[Axes], lines: list[Timeline], title: str | None) -> None:
+        """Add the title, the legend below it, and a colour bar if any micro-batch is above the cap."""
         patch = self.mpl.patches.Patch
         within = "micro-batch within the cap" if self.has_cap else "micro-batch"
         handles: list[Any] = [patch(facecolor=WITHIN_CAP, label=within)]
@@ -264,7 +262,16 @@ class _Palette:
             handles.append(patch(facecolor=ALONE, label="one sample longer than the cap"))
         handles.append(patch(facecolor=IDLE, edgecolor=IDLE_HATCH, hatch="////", label="idle: waits for other ranks"))
         handles.append(self.mpl.lines.Line2D([], [], color="black", linestyle="--", label="work of the mean rank"))
-        figure.legend(handles=handles, loc="outside upper right", ncols=4, frameon=False, fontsize=MEDIUM)
+        figure.legend(
+            handles=handles,
+            title=title,
+            title_fontsize=MEDIUM + 2,
+            alignment="left",
+            loc="outside upper left",
+            ncols=4,
+            frameon=False,
+            fontsize=MEDIUM,
+        )
         if self.any_over_cap:
             colours = self.mpl.cm.ScalarMappable(self.norm, self.over_cap)
             height = sum(ax.get_position().height for ax in axes) * figure.get_figheight()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.arrays import Ints, as_count
+from flopbalance.notebook import schedule_html
 
 _VERSION = 1
 """Of the saved form."""
@@ -285,6 +286,9 @@ class Schedule(_Arrays):
             f"Schedule({_count(self.dp_size, 'rank')}, {_count(steps, 'step')}, {_count(batches, 'micro-batch')} of at "
             f"most {self.micro_batch_tokens.max(initial=0)} tokens, {len(self.samples)} of {self.num_samples} samples)"
         )
+
+    def _repr_html_(self) -> str:
+        return schedule_html(self)
 
 
 def _count(count: int, noun: str) -> str:

@@ -1,0 +1,96 @@
+"""``flopbalance plot``: a picture of what balancing does for a rollout."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from flopbalance.calibration import FittedCost
+from flopbalance.commands.modes import MODES, chosen_mode
+from flopbalance.commands.problem import add_problem_options, read_problem
+from flopbalance.costs import read_cost
+from flopbalance.html_page import html_page
+from flopbalance.plot import figure_as_svg, plot_comparison
+from flopbalance.timeline import Objective
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEADER = ("mode", "micro-batches", "over cap", "largest (tokens)", "idle: step", "idle: micro-batch")
+ENDINGS = (".html", ".png", ".svg")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "plot",
+        help="draw a rollout before and after balancing",
+        description="Draw when each rank works and waits in one step, plain and in the mode that the balance options "
+        "choose (without one, the most thorough); how full all micro-batches are; and which lengths cost most.",
+    )
+    add_problem_options(parser)
+    parser.add_argument(
+        "--out",
+        metavar=f"FILE{'|'.join(ENDINGS)}",
+        default="schedule.html",
+        help="where to draw; the page needs no other file (default: %(default)s)",
+    )
+    parser.add_argument("--step", type=int, help="the one to show, from 0 (default: that in which ranks wait longest)")
+    parser.add_argument(
+        "--objective",
+        choices=get_args(Objective),
+        default="step",
+        help="where ranks wait for each other (default: %(default)s)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    path = Path(options.out)
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"--out must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {options.out}")
+    problem = read_problem(options)
+    chosen = chosen_mode(options)
+    before, after = MODES[0], problem.modes()[-1] if chosen == MODES[0] else chosen
+    planned = {mode.name: problem.plan(mode) for mode in (before, after)}
+    title = problem.describe(planned[before.name][0])
+    try:
+        figure = plot_comparison(
+            {name: schedule for name, (schedule, _) in planned.items()},
+            problem.costs,
+            lengths=problem.rollout.lengths,
+            max_tokens=problem.max_tokens,
+            step=options.step,
+            objective=options.objective,
+            cost_unit="s" if isinstance(read_cost(options.cost or options.model), FittedCost) else "FLOPs",
+            title=None if path.suffix.lower() == ".html" else title,
+        )
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+    rows = [
+        (
+            name,
+            f"{figures.micro_batches:,}",
+            f"{figures.over_cap:,}",
+            f"{figures.largest_tokens:,}",
+            f"{figures.idle_share('step'):.1%}",
+            f"{figures.idle_share('micro-batch'):.1%}",
+        )
+        for name, (_, figures) in planned.items()
+    ]
+    _write(figure, path, title, rows)
+    print(f"Drawn to {path}: {' and '.join(planned)}")
+    return 0
+
+
+def _write(figure: Figure, path: Path, title: str, rows: Sequence[Sequence[str]]) -> None:
+    if path.suffix.lower() == ".png":
+        figure.savefig(path)
+        return
+    text = figure_as_svg(figure)
+    if path.suffix.lower() == ".html":
+        text = html_page(title, text, HEADER, rows)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,100 @@
+"""``flopbalance plot`` as a user runs it."""
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from command import refused, run
+from flopbalance.commands.modes import MODES
+
+pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'flopbalance[plot]'")
+
+SMALL = ("--prompts", 32, "--dp-size", 8)
+
+
+def plot(*arguments, **options):
+    process = run("plot", *arguments, **options)
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
+
+
+def titles(svg):
+    root = ElementTree.fromstring(svg[svg.index("<svg") : svg.index("</svg>") + len("</svg>")])
+    return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_a_page_of_the_most_thorough_mode_by_default(tmp_path):
+    last = MODES[-1].name
+    assert plot(*SMALL, cwd=tmp_path) == f"Drawn to schedule.html: plain and {last}\n"
+    page = (tmp_path / "schedule.html").read_text(encoding="utf-8")
+    shown = titles(page)
+    assert any(text.startswith("plain: the only step, ranks idle ") for text in shown)
+    assert any(text.startswith(f"{last}: the only step, in ") for text in shown)
+    cells = re.findall(r"<td>(.*?)</td>", page)
+    assert cells[0] == "plain"
+    assert cells[6] == last
+
+
+def test_the_table_agrees_with_compare(tmp_path):
+    path = tmp_path / "page.html"
+    plot("--out", path, "--balance-data")
+    cells = re.findall(r"<td>(.*?)</td>", path.read_text(encoding="utf-8"))
+    compared = run("compare").stdout.split("\n\n")[1].replace("*", " ")
+    for name, *figures in (cells[:6], cells[6:]):
+        (row,) = (line[14:].split() for line in compared.splitlines() if line.startswith(f"{name} "))
+        micro_batches, over_cap, _, step, micro_batch, *_ = row
+        assert [micro_batches, over_cap, step, micro_batch] == [figures[0], figures[1], figures[3], figures[4]]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.html", b"<!DOCTYPE html>")]
+)
+def test_the_ending_says_what_is_written(tmp_path, name, start):
+    plot(*SMALL, "--out", tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_options_reach_the_picture(tmp_path):
+    lengths = tmp_path / "lengths.txt"
+    lengths.write_text("9\n1\n9\n1\n" * 2)
+    path = tmp_path / "a.svg"
+    flags = ("--dp-size", 2, "--micro-batch-size", 1, "--global-batch-size", 4, "--model", "seed-test-tiny")
+    assert plot(lengths, *flags, "--step", 1, "--objective", "micro-batch", "--out", path).endswith("balance data\n")
+    texts = titles(path.read_text(encoding="utf-8"))
+    assert "time since the start of the step (kFLOPs), where ranks meet at every micro-batch" in texts
+    assert any(text.startswith("8 samples of 8 rollouts, 40 tokens, over 2 ranks in steps of 4") for text in texts)
+    assert next(text for text in texts if ": step " in text).startswith("plain: step 1 of 0–1, ")
+
+
+def test_the_same_picture_every_time(tmp_path):
+    for name in "ab":
+        plot(*SMALL, "--out", tmp_path / f"{name}.html")
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_refusals_are_one_line(tmp_path):
+    assert refused("plot", "--out", "a.jpg") == "--out must end in .html, .png or .svg, got a.jpg"
+    assert refused("plot", "--step", 8) == "step must be < 8, the number of steps, got 8"
+    assert refused("plot", tmp_path / "absent.csv") == f"{tmp_path}/absent.csv: No such file or directory"
+    path = tmp_path / "absent" / "a.png"
+    assert refused("plot", *SMALL, "--out", path) == f"{path}: No such file or directory"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder(tmp_path):
+    tmp_path.chmod(0o500)
+    path = tmp_path / "a.html"
+    assert refused("plot", *SMALL, "--out", path) == f"{path}: Permission denied"
+
+
+def test_without_matplotlib_one_line_says_what_to_install(tmp_path):
+    program = "import sys; sys.modules['matplotlib'] = None; from flopbalance.cli import main; sys.exit(main(['plot']))"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr == (
+        "flopbalance: error: pictures need matplotlib, found none: pip install 'flopbalance[plot]'\n"
+    )
