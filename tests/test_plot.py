@@ -210,6 +210,7 @@ def test_bars_say_their_tokens_where_there_is_room():
     schedule = plan([900, 899, 50, 800], dp_size=1, max_tokens=900, balance_ranks=False)
     axes = plot_schedule(schedule, [900, 1, 1, 800]).axes[0]
     assert [text.get_text() for text in axes.texts] == ["900", "850"]
+    assert axes.figure.legends[0].get_texts()[0].get_text() == "micro-batch, with its tokens"
 
 
 def test_a_sample_longer_than_the_cap_has_its_own_colour():

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from flopbalance.arrays import Ints, as_count
 from flopbalance.schedule import Schedule
-from flopbalance.timeline import Distribution, Floats, Objective, Timeline, idle_share, timelines, worst_step
+from flopbalance.timeline import Distribution, Floats, Meeting, Timeline, idle_share, si_prefix, timelines, worst_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,8 @@ OVER_CAP = ("#FBD38D", "#E8710A", "#8C2D04")
 ALONE = "#CC79A7"
 IDLE = "#F2F2F2"
 IDLE_HATCH = "#BDBDBD"
-CURVES = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7")
+CURVES = ("#000000", "#0072B2", "#009E73", "#CC79A7")
+CAP = "#D55E00"
 DASHES = ("-", "--", "-.", ":")
 
 WIDTH = 12.0
@@ -52,7 +53,7 @@ def plot_schedule(
     lengths: npt.ArrayLike | None = None,
     max_tokens: int | None = None,
     step: int | None = None,
-    objective: Objective = "step",
+    objective: Meeting = "step",
     cost_unit: str = "FLOPs",
     title: str | None = None,
 ) -> Figure:
@@ -120,7 +121,7 @@ def plot_comparison(
     lengths: npt.ArrayLike | None = None,
     max_tokens: int | None = None,
     step: int | None = None,
-    objective: Objective = "step",
+    objective: Meeting = "step",
     cost_unit: str = "FLOPs",
     title: str | None = None,
 ) -> Figure:
@@ -175,7 +176,7 @@ def plot_comparison(
     shown = {name: of_steps[step] for name, of_steps in lines.items()}
     first = next(iter(shown.values()))
     duration = max(line.duration for line in shown.values())
-    scale, prefix = _prefix(duration)
+    scale, prefix = si_prefix(duration)
     palette = _Palette(mpl, list(shown.values()), max_tokens)
     axes = [figure.add_subplot(grid[row, :]) for row in range(len(heights))]
     for ax, (name, line) in zip(axes, shown.items(), strict=True):
@@ -228,12 +229,6 @@ def _timeline_height(ranks: int) -> float:
     return min(max(0.5 * math.sqrt(ranks), 1.0), 8.0)
 
 
-def _prefix(largest: float) -> tuple[float, str]:
-    """Return the power of 1000 that leaves one to three digits, and its SI prefix."""
-    power = 0 if largest < 1000 else min(int(math.log10(largest) / 3 + 1e-9), 10)
-    return 1000.0**power, " kMGTPEZYRQ"[power].strip()
-
-
 class _Palette:
     """The colour of each micro-batch, the same in all time lines of a picture."""
 
@@ -257,6 +252,8 @@ class _Palette:
         """Add the title, the legend below it, and a colour bar if any micro-batch is above the cap."""
         patch = self.mpl.patches.Patch
         within = "micro-batch within the cap" if self.has_cap else "micro-batch"
+        if any(ax.texts for ax in axes):
+            within += ", with its tokens"
         handles: list[Any] = [patch(facecolor=WITHIN_CAP, label=within)]
         if any(line.alone.any() for line in lines):
             handles.append(patch(facecolor=ALONE, label="one sample longer than the cap"))
@@ -375,26 +372,27 @@ def _draw_tokens(ax: Axes, lines: Mapping[str, list[Timeline]], max_tokens: int 
             linewidth=1.6,
         )
     if max_tokens is not None:
-        ax.axhline(max_tokens, color="#D55E00", linewidth=1, label=f"cap: {max_tokens:,}")
+        ax.axhline(max_tokens, color=CAP, linewidth=1, label=f"cap: {max_tokens:,}")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.legend(loc="lower left", frameon=False, fontsize=SMALL)
+    ax.legend(loc="best", frameon=False, fontsize=SMALL)
     _decorate(ax, "tokens of every micro-batch", "micro-batches of all steps, largest first", "tokens")
 
 
 def _draw_distribution(ax: Axes, distribution: Distribution) -> None:
     edges = distribution.edges
     ax.stairs(100 * distribution.samples, edges, fill=True, color="#BDBDBD", label="of the samples")
-    ax.stairs(100 * distribution.costs, edges, color="#0072B2", linewidth=1.6, label="of their cost")
+    ax.stairs(100 * distribution.costs, edges, color=CURVES[1], linewidth=1.6, label="of their cost")
     ax.set_xscale("log", base=2)
     low, high = math.ceil(math.log2(edges[0])), math.floor(math.log2(edges[-1]))
     ax.set_xticks([2**power for power in range(low, high + 1, max(math.ceil((high - low) / 7), 1))])
     ax.minorticks_off()
     ax.set_xlim(edges[0] / 1.03, edges[-1] * 1.03)
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.legend(loc="upper left", frameon=False, fontsize=SMALL)
+    ax.set_ylim(top=1.2 * ax.get_ylim()[1])  # room for the legend
+    ax.legend(loc="upper left", ncols=2, frameon=False, fontsize=SMALL)
     headline = f"lengths: the longest tenth of the samples has {distribution.longest_tenth:.0%} of the cost"
     _decorate(ax, headline, "length of a sample (tokens)", "share (%)")
 

@@ -13,7 +13,8 @@ from flopbalance.schedule import Schedule
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-Objective = Literal["step", "micro-batch"]
+Meeting = Literal["step", "micro-batch"]
+"""Those objectives of `plan` that can be drawn rank by rank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ def timelines(
     costs: npt.ArrayLike,
     *,
     max_tokens: int | None = None,
-    objective: Objective = "step",
+    objective: Meeting = "step",
 ) -> list[Timeline]:
     """Return the time line of every step.
 
@@ -122,8 +123,8 @@ def timelines(
            [0., 9.]]), array([[0., 0.],
            [7., 8.]]))
     """
-    if objective not in get_args(Objective):
-        raise ValueError(f"objective must be one of {', '.join(get_args(Objective))}, got {objective!r}")
+    if objective not in get_args(Meeting):
+        raise ValueError(f"objective must be one of {', '.join(get_args(Meeting))}, got {objective!r}")
     by_sample = as_costs(costs, schedule.num_samples)
     of_batches = np.add.reduceat(by_sample[schedule.samples], schedule.micro_batch_offsets[:-1])
     tokens = schedule.token_counts
@@ -139,7 +140,7 @@ def timelines(
     return [_timeline(step, *arrays, cap=cap, objective=objective) for step, arrays in enumerate(steps)]
 
 
-def _timeline(step: int, costs: Floats, tokens: Ints, samples: Ints, *, cap: int, objective: Objective) -> Timeline:
+def _timeline(step: int, costs: Floats, tokens: Ints, samples: Ints, *, cap: int, objective: Meeting) -> Timeline:
     slots = costs if objective == "step" else np.broadcast_to(costs.max(axis=0), costs.shape)
     ends = np.cumsum(slots, axis=1)
     starts = np.hstack([np.zeros((len(costs), 1)), ends[:, :-1]])
@@ -165,6 +166,20 @@ def idle_share(lines: list[Timeline]) -> float:
 def worst_step(lines: list[Timeline]) -> int:
     """Return the step in which ranks wait longest; the first such."""
     return int(np.argmax([line.idle.sum() for line in lines]))
+
+
+def si_prefix(largest: float) -> tuple[float, str]:
+    """Return the power of 1000 that leaves numbers up to `largest` one to three digits, and its SI prefix.
+
+    Examples
+    --------
+    >>> si_prefix(999), si_prefix(1000), si_prefix(2.5e16)
+    ((1.0, ''), (1000.0, 'k'), (1000000000000000.0, 'P'))
+    """
+    power = 0
+    while power < 10 and largest >= 1000 ** (power + 1):
+        power += 1
+    return 1000.0**power, ["", *"kMGTPEZYRQ"][power]
 
 
 def as_costs(costs: npt.ArrayLike, count: int) -> Floats:

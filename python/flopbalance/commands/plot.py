@@ -13,7 +13,7 @@ from flopbalance.commands.problem import add_problem_options, read_problem
 from flopbalance.costs import read_cost
 from flopbalance.html_page import html_page
 from flopbalance.plot import figure_as_svg, plot_comparison
-from flopbalance.timeline import Objective
+from flopbalance.timeline import Meeting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--step", type=int, help="the one to show, from 0 (default: that in which ranks wait longest)")
     parser.add_argument(
         "--objective",
-        choices=get_args(Objective),
+        choices=get_args(Meeting),
         default="step",
         help="where ranks wait for each other (default: %(default)s)",
     )
