@@ -11,18 +11,22 @@ from flopbalance.schedule import RankSchedule, Schedule
 
 if TYPE_CHECKING:
     from flopbalance.arguments import add_balance_arguments, validate_balance_args
+    from flopbalance.balance_report import BalanceReport, report
     from flopbalance.calibration import FittedCost
     from flopbalance.cost_check import CostCheck, check_costs
     from flopbalance.cost_model import CostModel
     from flopbalance.costs import load_cost, read_cost, save_cost, select_flops_model
     from flopbalance.dp_schedule import build_dp_schedule
+    from flopbalance.feasible import Feasibility, check_feasible
     from flopbalance.lengths_file import read_lengths
     from flopbalance.published import PublishedFlops, calculate_fwd_flops
     from flopbalance.rollout import Rollout, synthetic_rollout
 
 __all__ = [
+    "BalanceReport",
     "CostCheck",
     "CostModel",
+    "Feasibility",
     "FittedCost",
     "PublishedFlops",
     "RankSchedule",
@@ -33,6 +37,7 @@ __all__ = [
     "build_dp_schedule",
     "calculate_fwd_flops",
     "check_costs",
+    "check_feasible",
     "expand_bins_by_splitting",
     "first_fit_pack",
     "get_reverse_idx",
@@ -42,6 +47,7 @@ __all__ = [
     "plan",
     "read_cost",
     "read_lengths",
+    "report",
     "save_cost",
     "select_flops_model",
     "synthetic_rollout",
@@ -50,8 +56,10 @@ __all__ = [
 
 # Imported on first use: a trainer that only plans should not wait for parsers and file formats.
 _LATER = {
+    "BalanceReport": "balance_report",
     "CostCheck": "cost_check",
     "CostModel": "cost_model",
+    "Feasibility": "feasible",
     "FittedCost": "calibration",
     "PublishedFlops": "published",
     "Rollout": "rollout",
@@ -59,9 +67,11 @@ _LATER = {
     "build_dp_schedule": "dp_schedule",
     "calculate_fwd_flops": "published",
     "check_costs": "cost_check",
+    "check_feasible": "feasible",
     "load_cost": "costs",
     "read_cost": "costs",
     "read_lengths": "lengths_file",
+    "report": "balance_report",
     "save_cost": "costs",
     "select_flops_model": "costs",
     "synthetic_rollout": "rollout",
