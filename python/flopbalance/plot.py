@@ -195,7 +195,7 @@ def plot_comparison(
     )
     palette.explain(figure, axes, list(shown.values()), title)
 
-    _draw_tokens(figure.add_subplot(grid[-1, 0 if distribution else slice(None)]), lines, max_tokens)
+    _draw_tokens(mpl, figure.add_subplot(grid[-1, 0 if distribution else slice(None)]), lines, max_tokens)
     if distribution:
         _draw_distribution(figure.add_subplot(grid[-1, 1]), distribution)
     return figure
@@ -317,7 +317,7 @@ def _draw_timeline(ax: Axes, line: Timeline, palette: _Palette, scale: float) ->
             label="micro-batches",
             facecolor=palette.colours(line).reshape(-1, 4),
             edgecolor="white",
-            linewidth=0.6 if ranks * batches < 1000 else 0.25,
+            linewidth=min(0.6, 0.08 * 72 * min(_timeline_height(ranks) / ranks, WIDTH / batches)),  # of the bar
         )
     )
     ax.axvline(line.busy.mean() / scale, color="black", linestyle="--", linewidth=1)
@@ -357,7 +357,7 @@ def _tick_distance(ranks: int) -> int:
     return 1 << max(math.ceil(math.log2(ranks / 16)), 0)
 
 
-def _draw_tokens(ax: Axes, lines: Mapping[str, list[Timeline]], max_tokens: int | None) -> None:
+def _draw_tokens(mpl: ModuleType, ax: Axes, lines: Mapping[str, list[Timeline]], max_tokens: int | None) -> None:
     for i, (name, of_steps) in enumerate(lines.items()):
         tokens = np.sort(np.concatenate([line.tokens.ravel() for line in of_steps]))[::-1]
         label = _named(name, f"largest {tokens[0]:,}")
@@ -375,8 +375,9 @@ def _draw_tokens(ax: Axes, lines: Mapping[str, list[Timeline]], max_tokens: int 
         ax.axhline(max_tokens, color=CAP, linewidth=1, label=f"cap: {max_tokens:,}")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    ax.yaxis.set_major_formatter("{x:,.0f}")
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+        axis.set_major_formatter("{x:,.0f}")
     ax.legend(loc="best", frameon=False, fontsize=SMALL)
     _decorate(ax, "tokens of every micro-batch", "micro-batches of all steps, largest first", "tokens")
 
@@ -387,7 +388,8 @@ def _draw_distribution(ax: Axes, distribution: Distribution) -> None:
     ax.stairs(100 * distribution.costs, edges, color=CURVES[1], linewidth=1.6, label="of their cost")
     ax.set_xscale("log", base=2)
     low, high = math.ceil(math.log2(edges[0])), math.floor(math.log2(edges[-1]))
-    ax.set_xticks([2**power for power in range(low, high + 1, max(math.ceil((high - low) / 7), 1))])
+    powers = [2**power for power in range(low, high + 1, max(math.ceil((high - low) / 7), 1))]
+    ax.set_xticks(powers or edges)
     ax.minorticks_off()
     ax.set_xlim(edges[0] / 1.03, edges[-1] * 1.03)
     ax.xaxis.set_major_formatter("{x:,.0f}")
