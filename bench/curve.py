@@ -1,7 +1,8 @@
 """Time and memory from a thousand to ten million samples; a part of `make bench`.
 
-Every point runs in a process of its own. Times are the processor's, which other processes disturb least; the exponent is
-fitted to them from 10,000 samples on. Memory is the peak of the call above what the process held before, input included.
+Every point runs in a process of its own. Times are the processor's, which other processes disturb least, and the
+exponent is fitted to them from 10,000 samples on. Memory is the peak of the call above what the process held before,
+input included.
 """
 
 from __future__ import annotations

