@@ -201,6 +201,14 @@ def plot_comparison(
     return figure
 
 
+def figure_as_svg(figure: Figure) -> str:
+    """Return a figure as an SVG document that is the same whenever and wherever it is drawn; text stays text."""
+    stream = io.StringIO()
+    with _matplotlib().rc_context({"svg.hashsalt": "flopbalance", "svg.fonttype": "none"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    return stream.getvalue()
+
+
 def _matplotlib() -> ModuleType:
     try:
         import matplotlib
@@ -282,11 +290,11 @@ class _Palette:
 
 
 def _over_cap(lines: list[Timeline]) -> str:
-    total, over, alone = (
-        sum(int(mask.sum()) for mask in masks)
-        for masks in zip(*((line.samples > 0, line.breaks_cap, line.alone) for line in lines), strict=True)
-    )
-    return f"{over:,} of {total:,} above the cap" + (f", {alone:,} of one longer sample" if alone else "")
+    micro_batches = sum(line.costs.size for line in lines)
+    over = sum(np.count_nonzero(line.breaks_cap) for line in lines)
+    alone = sum(np.count_nonzero(line.alone) for line in lines)
+    text = f"{over:,} of {micro_batches:,} above the cap"
+    return f"{text}, {alone:,} of one longer sample" if alone else text
 
 
 def _named(name: str, text: str) -> str:
@@ -405,11 +413,3 @@ def _decorate(ax: Axes, title: str, x_label: str, y_label: str) -> None:
     ax.set_ylabel(y_label, fontsize=MEDIUM)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=SMALL)
-
-
-def figure_as_svg(figure: Figure) -> str:
-    """Return a figure as an SVG document that is the same whenever and wherever it is drawn; text stays text."""
-    stream = io.StringIO()
-    with _matplotlib().rc_context({"svg.hashsalt": "flopbalance", "svg.fonttype": "none"}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    return stream.getvalue()
