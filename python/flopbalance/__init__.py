@@ -12,17 +12,22 @@ from flopbalance.schedule import RankSchedule, Schedule
 if TYPE_CHECKING:
     from flopbalance.arguments import add_balance_arguments, validate_balance_args
     from flopbalance.calibration import FittedCost
+    from flopbalance.cap_watch import CapWatch
     from flopbalance.cost_check import CostCheck, check_costs
     from flopbalance.cost_model import CostModel
     from flopbalance.costs import load_cost, read_cost, save_cost, select_flops_model
     from flopbalance.dp_schedule import build_dp_schedule
+    from flopbalance.explanation import Explanation, explain
     from flopbalance.lengths_file import read_lengths
+    from flopbalance.plot import plot_comparison, plot_schedule
     from flopbalance.published import PublishedFlops, calculate_fwd_flops
     from flopbalance.rollout import Rollout, synthetic_rollout
 
 __all__ = [
+    "CapWatch",
     "CostCheck",
     "CostModel",
+    "Explanation",
     "FittedCost",
     "PublishedFlops",
     "RankSchedule",
@@ -34,12 +39,15 @@ __all__ = [
     "calculate_fwd_flops",
     "check_costs",
     "expand_bins_by_splitting",
+    "explain",
     "first_fit_pack",
     "get_reverse_idx",
     "get_seqlen_balanced_partitions",
     "karmarkar_karp",
     "load_cost",
     "plan",
+    "plot_comparison",
+    "plot_schedule",
     "read_cost",
     "read_lengths",
     "save_cost",
@@ -50,8 +58,10 @@ __all__ = [
 
 # Imported on first use: a trainer that only plans should not wait for parsers and file formats.
 _LATER = {
+    "CapWatch": "cap_watch",
     "CostCheck": "cost_check",
     "CostModel": "cost_model",
+    "Explanation": "explanation",
     "FittedCost": "calibration",
     "PublishedFlops": "published",
     "Rollout": "rollout",
@@ -59,7 +69,10 @@ _LATER = {
     "build_dp_schedule": "dp_schedule",
     "calculate_fwd_flops": "published",
     "check_costs": "cost_check",
+    "explain": "explanation",
     "load_cost": "costs",
+    "plot_comparison": "plot",
+    "plot_schedule": "plot",
     "read_cost": "costs",
     "read_lengths": "lengths_file",
     "save_cost": "costs",
