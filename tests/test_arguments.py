@@ -10,6 +10,11 @@ from flopbalance.arguments import add_balance_arguments, validate_balance_args
 FLAGS = [
     "--balance-data",
     "--balance-by-flops",
+    "--balance-within-cap",
+    "--balance-objective",
+    "--on-leftover",
+    "--on-oversize",
+    "--on-shortage",
     "--use-dynamic-batch-size",
     "--micro-batch-size",
     "--max-tokens-per-gpu",
@@ -27,6 +32,11 @@ def test_defaults():
     assert vars(parse()) == {
         "balance_data": False,
         "balance_by_flops": False,
+        "balance_within_cap": False,
+        "balance_objective": "step",
+        "on_leftover": "drop",
+        "on_oversize": "alone",
+        "on_shortage": "error",
         "use_dynamic_batch_size": False,
         "micro_batch_size": 1,
         "max_tokens_per_gpu": None,
@@ -38,11 +48,14 @@ def test_defaults():
 
 def test_every_flag():
     args = parse(
-        *("--balance-data", "--balance-by-flops", "--use-dynamic-batch-size", "--micro-batch-size", "2"),
+        *("--balance-data", "--balance-by-flops", "--balance-within-cap", "--balance-objective", "pipeline"),
+        *("--on-leftover", "partial", "--on-oversize", "drop", "--on-shortage", "repeat"),
+        *("--use-dynamic-batch-size", "--micro-batch-size", "2"),
         *("--max-tokens-per-gpu", "8192", "--log-probs-max-tokens-per-gpu", "16384", "--global-batch-size", "64"),
         *("--flops-model", "exact"),
     )
-    assert list(vars(args).values()) == [True, True, True, 2, 8192, 16384, 64, "exact"]
+    choices = ["pipeline", "partial", "drop", "repeat"]
+    assert list(vars(args).values()) == [True, True, True, *choices, True, 2, 8192, 16384, 64, "exact"]
 
 
 def test_help_warns_of_memory(capsys):
@@ -88,6 +101,11 @@ def test_adding_twice_changes_nothing():
     assert add_balance_arguments(parser).format_help() == text
 
 
+def test_within_cap_switches_balance_data_on():
+    args = parse("--balance-within-cap", "--use-dynamic-batch-size", "--max-tokens-per-gpu", "10")
+    assert validate_balance_args(args).balance_data
+
+
 def test_by_flops_switches_balance_data_on():
     args = parse("--balance-by-flops", "--use-dynamic-batch-size", "--max-tokens-per-gpu", "10")
     assert validate_balance_args(args) is args
@@ -120,6 +138,10 @@ def test_a_namespace_may_lack_any(kind):
         ({"balance_by_flops": True}, "^--balance-by-flops needs --use-dynamic-batch-size$"),
         ({"balance_by_flops": True, "max_tokens_per_gpu": 5}, "^--balance-by-flops needs --use-dynamic-batch-size$"),
         ({"use_dynamic_batch_size": True}, "^--use-dynamic-batch-size needs --max-tokens-per-gpu$"),
+        ({"balance_within_cap": True}, "^--balance-within-cap needs --use-dynamic-batch-size$"),
+        ({"balance_within_cap": True, "balance_by_flops": True}, "^--balance-within-cap excludes --balance-by-flops: "),
+        ({"balance_objective": "pipeline"}, "^--balance-objective pipeline needs --balance-within-cap$"),
+        ({"on_shortage": "repeat"}, "^--on-shortage repeat needs --balance-within-cap$"),
         ({"balance_by_flops": True, "use_dynamic_batch_size": True}, "needs --max-tokens-per-gpu$"),
         ({"max_tokens_per_gpu": 0}, "^--max-tokens-per-gpu must be >= 1, got 0$"),
         ({"log_probs_max_tokens_per_gpu": -3}, "^--log-probs-max-tokens-per-gpu must be >= 1, got -3$"),

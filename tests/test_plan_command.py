@@ -25,11 +25,11 @@ def table(*arguments, **options):
 
 def test_the_built_in_rollout():
     rows = table()
-    assert list(rows) == ["plain", "balance data", "by FLOPs"]
+    assert list(rows) == ["plain", "balance data", "by FLOPs", "within cap"]
     lengths, rollout_ids = synthetic_rollout()
     costs = PublishedFlops(load_shape("qwen3-8B")).flops(lengths)
     for row, packing, balance_ranks in zip(
-        rows.values(), ["first-fit", "first-fit", "flops"], [False, True, True], strict=True
+        rows.values(), ["first-fit", "first-fit", "flops", "capped"], [False, True, True, True], strict=True
     ):
         schedule = plan(
             lengths,

@@ -1,7 +1,9 @@
 """Command-line arguments for a trainer, and the rules between them."""
 
 import argparse
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
+
+from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage
 
 FLOPS_MODELS = ("published", "exact")
 
@@ -15,6 +17,35 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "also pack micro-batches by FLOPs instead of tokens; switches --balance-data on and needs "
         "--use-dynamic-batch-size. FLOPs packing may exceed --max-tokens-per-gpu, so that the GPU may run out of "
         "memory: leave room below the limit of the hardware",
+    },
+    "--balance-within-cap": {
+        "action": "store_true",
+        "help": "pack micro-batches by FLOPs without ever exceeding --max-tokens-per-gpu; switches --balance-data on, "
+        "needs --use-dynamic-batch-size and excludes --balance-by-flops",
+    },
+    "--balance-objective": {
+        "choices": get_args(Objective),
+        "default": "step",
+        "help": "where ranks wait for each other, for --balance-within-cap: once a step, at every micro-batch, or once "
+        "a step behind a pipeline (default: %(default)s)",
+    },
+    "--on-leftover": {
+        "choices": get_args(OnLeftover),
+        "default": "drop",
+        "help": "rollouts that fill no step are dropped, make a last smaller step, or are refused "
+        "(default: %(default)s)",
+    },
+    "--on-oversize": {
+        "choices": get_args(OnOversize),
+        "default": "alone",
+        "help": "a sample above the cap gets a micro-batch of its own, is dropped, or is refused "
+        "(default: %(default)s)",
+    },
+    "--on-shortage": {
+        "choices": get_args(OnShortage),
+        "default": "error",
+        "help": "a step of fewer samples than micro-batches is refused, or repeats its cheapest with "
+        "--balance-within-cap (default: %(default)s)",
     },
     "--use-dynamic-batch-size": {
         "action": "store_true",
@@ -97,8 +128,9 @@ def add_balance_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentP
 def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     """Check the balance arguments against each other, and derive what follows from them.
 
-    `balance_by_flops` needs `use_dynamic_batch_size` and switches `balance_data` on; `use_dynamic_batch_size` needs
-    `max_tokens_per_gpu`, which is also the default of `log_probs_max_tokens_per_gpu`.
+    `balance_by_flops` and `balance_within_cap` exclude each other, need `use_dynamic_batch_size` and switch
+    `balance_data` on; `use_dynamic_batch_size` needs `max_tokens_per_gpu`, which is also the default of
+    `log_probs_max_tokens_per_gpu`.
 
     Parameters
     ----------
@@ -122,8 +154,17 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     ValueError: --balance-by-flops needs --use-dynamic-batch-size
     """
     given = {flag: getattr(args, _attribute(flag), None) for flag in OPTIONS}
-    if given["--balance-by-flops"] and not given["--use-dynamic-batch-size"]:
-        raise ValueError("--balance-by-flops needs --use-dynamic-batch-size")
+    by_cost = [flag for flag in ("--balance-by-flops", "--balance-within-cap") if given[flag]]
+    if len(by_cost) > 1:
+        raise ValueError(
+            "--balance-within-cap excludes --balance-by-flops: the one keeps --max-tokens-per-gpu, the other may "
+            "exceed it"
+        )
+    if by_cost and not given["--use-dynamic-batch-size"]:
+        raise ValueError(f"{by_cost[0]} needs --use-dynamic-batch-size")
+    for flag in ("--balance-objective", "--on-shortage"):
+        if given[flag] not in (None, OPTIONS[flag]["default"]) and not given["--balance-within-cap"]:
+            raise ValueError(f"{flag} {given[flag]} needs --balance-within-cap")
     if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
         raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
     for flag, value in given.items():
@@ -132,7 +173,7 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     # Any namespace will do, even one whose class declares no such attributes.
     namespace: Any = args
-    if given["--balance-by-flops"]:
+    if by_cost:
         namespace.balance_data = True
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
         namespace.log_probs_max_tokens_per_gpu = namespace.max_tokens_per_gpu

@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from flopbalance.commands import calibrate, check_costs, compare, costs, plan, plot, sweep
+from flopbalance.commands import calibrate, check, check_costs, compare, costs, plan, plot, sweep
 
-COMMANDS = (plan, compare, sweep, plot, costs, calibrate, check_costs)
+COMMANDS = (plan, check, compare, sweep, plot, costs, calibrate, check_costs)
 
 # Exit codes: argparse's own for bad usage, and what shells report of a program that SIGINT or SIGPIPE ended.
 REFUSED = 2

@@ -11,6 +11,14 @@ from flopbalance.costs import select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.plan import Packing, plan
 
+CHOICES = {
+    "balance_objective": "objective",
+    "on_leftover": "on_leftover",
+    "on_oversize": "on_oversize",
+    "on_shortage": "on_shortage",
+}
+"""Arguments of a trainer beyond the published ones, and what `plan` calls them."""
+
 
 def build_dp_schedule(
     args: Any,
@@ -25,10 +33,11 @@ def build_dp_schedule(
     Parameters
     ----------
     args : namespace or mapping
-        The trainer's arguments: ``use_dynamic_batch_size``, ``balance_data`` and ``balance_by_flops`` (False where
-        absent), ``max_tokens_per_gpu`` with dynamic batching, ``micro_batch_size`` without, and the model's shape as
-        `calculate_fwd_flops` reads it where anything is balanced. With ``flops_model="exact"``, FLOPs are those of
-        `CostModel.from_args`, and the schedule is no longer the published one.
+        The trainer's arguments: ``use_dynamic_batch_size``, ``balance_data``, ``balance_by_flops`` and
+        ``balance_within_cap`` (False where absent), ``max_tokens_per_gpu`` with dynamic batching, ``micro_batch_size``
+        without, and the model's shape as `calculate_fwd_flops` reads it where anything is balanced. With
+        ``flops_model="exact"``, FLOPs are those of `CostModel.from_args`. With that, ``balance_within_cap``,
+        ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one.
     train_parallel_config : mapping or namespace
         ``dp_size``, ``cp_size``, ``vpp_size``, ``microbatch_group_size_per_vp_stage``.
     total_lengths : array_like of shape (n,)
@@ -82,15 +91,19 @@ def build_dp_schedule(
             f"rollout_indices must hold one id for each of the {len(lengths)} total_lengths, got {len(rollout_ids)}"
         )
     trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
-    by_flops, balance_data = trainer.flag("balance_by_flops"), trainer.flag("balance_data")
+    by_flops, within_cap = trainer.flag("balance_by_flops"), trainer.flag("balance_within_cap")
+    balance_data = trainer.flag("balance_data") or within_cap
+    if by_flops and within_cap:
+        raise ValueError("args.balance_within_cap must be False with args.balance_by_flops, got True")
     packing: Packing = "fixed"
     max_tokens = micro_batch_size = None
     if trainer.flag("use_dynamic_batch_size"):
-        packing = "flops" if by_flops else "first-fit"
+        packing = "capped" if within_cap else "flops" if by_flops else "first-fit"
         max_tokens = trainer.size("max_tokens_per_gpu") * parallel.size("cp_size")
     else:
-        if by_flops:
-            raise ValueError("args.balance_by_flops must go with args.use_dynamic_batch_size, got no dynamic batching")
+        if by_flops or within_cap:
+            name = "balance_by_flops" if by_flops else "balance_within_cap"
+            raise ValueError(f"args.{name} must go with args.use_dynamic_batch_size, got no dynamic batching")
         micro_batch_size = trainer.size("micro_batch_size")
     interleaved = parallel.size("vpp_size") > 1
     flops_model = "published" if trainer.get("flops_model") is None else trainer.get("flops_model")
@@ -105,4 +118,5 @@ def build_dp_schedule(
         micro_batch_multiple=parallel.size("microbatch_group_size_per_vp_stage") if interleaved else 1,
         packing=packing,
         balance_ranks=balance_data,
+        **{keyword: trainer.get(field) for field, keyword in CHOICES.items() if trainer.get(field) is not None},
     ).to_lists()

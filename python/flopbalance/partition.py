@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.arrays import as_count, as_integers, as_weights
 
 
-def get_seqlen_balanced_partitions(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool) -> list[list[int]]:
+def get_seqlen_balanced_partitions(
+    seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool | Literal["bounded"]
+) -> list[list[int]]:
     """Partition weights into parts of nearly equal sum, heaviest part first.
 
     Parameters
@@ -19,8 +23,9 @@ def get_seqlen_balanced_partitions(seqlen_list: npt.ArrayLike, k_partitions: int
         Non-negative integers of up to 128 bits, or finite non-negative floats.
     k_partitions : int
         Number of parts, from 1 to n.
-    equal_size : bool
-        Whether every part must hold n / k_partitions items; k_partitions must then divide n.
+    equal_size : bool or "bounded"
+        Whether every part must hold n / k_partitions items; k_partitions must then divide n. With ``"bounded"`` counts
+        differ by at most one where it does not.
 
     Returns
     -------
@@ -52,7 +57,11 @@ def get_seqlen_balanced_partitions(seqlen_list: npt.ArrayLike, k_partitions: int
     [[1, 3, 4], [0, 2]]
     >>> get_seqlen_balanced_partitions([8, 7, 6, 5, 4, 3], 2, equal_size=True)
     [[0, 3, 4], [1, 2, 5]]
+    >>> get_seqlen_balanced_partitions([8, 7, 6, 5, 4], 2, equal_size="bounded")
+    [[1, 3, 4], [0, 2]]
     """
+    if equal_size == "bounded":
+        return _bounded(seqlen_list, k_partitions)
     return _partition(seqlen_list, k_partitions, equal_size, ascending=True)
 
 
@@ -80,6 +89,22 @@ def karmarkar_karp(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bo
     [[4, 1, 3], [0, 2]]
     """
     return _partition(seqlen_list, k_partitions, equal_size, ascending=False)
+
+
+def _bounded(seqlen_list: npt.ArrayLike, k_partitions: int) -> list[list[int]]:
+    """Fill up with items of no weight, which are taken out of the equal-sized parts again.
+
+    They are the lightest, so the first run of k items holds them all and no part gets two.
+    """
+    weights = as_weights(seqlen_list, "seqlen_list")
+    count = len(weights)
+    missing = -count % as_count(k_partitions, "k_partitions")
+    if missing == 0 or k_partitions > count:
+        return _partition(weights, k_partitions, True, ascending=True)
+    zeros = [0] * missing
+    filled = zeros + weights if isinstance(weights, list) else np.concatenate([np.array(zeros, weights.dtype), weights])
+    parts = _partition(filled, k_partitions, True, ascending=True)
+    return [[item - missing for item in part if item >= missing] for part in parts]
 
 
 def _partition(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool, ascending: bool) -> list[list[int]]:

@@ -30,6 +30,7 @@ MODES = (
     Mode("plain", "", "first-fit", balance_ranks=False),
     Mode("balance data", "--balance-data", "first-fit", balance_ranks=True),
     Mode("by FLOPs", "--balance-by-flops", "flops", balance_ranks=True),
+    Mode("within cap", "--balance-within-cap", "capped", balance_ranks=True),
 )
 
 

@@ -15,7 +15,7 @@ from flopbalance.commands.figures import Figures
 from flopbalance.commands.modes import MODES, Mode
 from flopbalance.costs import read_cost
 from flopbalance.lengths_file import read_lengths
-from flopbalance.plan import plan
+from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
 from flopbalance.rollout import Rollout, synthetic_rollout
 from flopbalance.schedule import Schedule
 
@@ -34,6 +34,10 @@ class Problem:
     global_batch_size: int | None
     micro_batch_multiple: int
     stages: int
+    objective: Objective
+    on_leftover: OnLeftover
+    on_oversize: OnOversize
+    on_shortage: OnShortage
 
     def modes(self) -> tuple[Mode, ...]:
         """Return the modes that apply: a fixed batch size leaves nothing to pack."""
@@ -53,9 +57,20 @@ class Problem:
             micro_batch_multiple=self.micro_batch_multiple,
             packing=mode.packing if self.micro_batch_size is None else "fixed",
             balance_ranks=mode.balance_ranks,
+            on_leftover=self.on_leftover,
+            **self._choices(mode),
         )
         seconds = time.perf_counter() - start
         return schedule, Figures.of(schedule, self.costs, self.max_tokens, self.stages, seconds)
+
+    def _choices(self, mode: Mode) -> dict[str, Any]:
+        """Return the arguments of `plan` that only some packings read."""
+        if self.micro_batch_size is not None:
+            return {}
+        if mode.packing != "capped":
+            return {"on_oversize": self.on_oversize}
+        stages = {"pipeline_stages": self.stages} if self.objective == "pipeline" else {}
+        return {"on_oversize": self.on_oversize, "on_shortage": self.on_shortage, "objective": self.objective, **stages}
 
     def describe_lengths(self) -> str:
         """Return what there is to plan, in one phrase."""
@@ -165,4 +180,8 @@ def read_problem(options: argparse.Namespace) -> Problem:
         global_batch_size=batch_size,
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
+        objective=options.balance_objective,
+        on_leftover=options.on_leftover,
+        on_oversize=options.on_oversize,
+        on_shortage=options.on_shortage,
     )

@@ -1,0 +1,472 @@
+"""Packing within the cap: the cases that users report, and the laws of every plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from flopbalance import (
+    PublishedFlops,
+    Schedule,
+    ScheduleError,
+    build_dp_schedule,
+    check_feasible,
+    get_seqlen_balanced_partitions,
+    plan,
+    report,
+)
+from flopbalance.models import load_shape
+from test_plan import PARALLEL, TINY
+
+OBJECTIVES = ("step", "micro-batch", "pipeline")
+
+
+def capped(lengths, **options) -> Schedule:
+    return plan(lengths, packing="capped", **options)
+
+
+def batches(schedule: Schedule) -> list[list[int]]:
+    return [batch.tolist() for batch in np.split(schedule.samples, schedule.micro_batch_offsets[1:-1])]
+
+
+def costs_by_rank(schedule: Schedule, costs) -> np.ndarray:
+    sums = np.add.reduceat(np.asarray(costs, dtype=float)[schedule.samples], schedule.micro_batch_offsets[:-1])
+    return sums.reshape(schedule.dp_size, -1)
+
+
+def time_of(schedule: Schedule, costs, objective: str, stages: int) -> float:
+    figures = report(schedule, costs, np.zeros(len(costs)), 1, pipeline_stages=stages)
+    return {"step": figures.step_time, "micro-batch": figures.micro_batch_time, "pipeline": figures.pipeline_time}[
+        objective
+    ]
+
+
+class TestMemory:
+    def test_eight_samples_that_no_two_fit(self):
+        tiny = PublishedFlops(TINY)
+        assert plan([7] * 8, costs=tiny, dp_size=1, max_tokens=8, packing="flops").micro_batch_tokens.max() == 14
+        schedule = capped([7] * 8, costs=tiny, dp_size=1, max_tokens=8)
+        assert schedule.micro_batch_tokens.tolist() == [7] * 8
+
+    def test_log_normal_batches_never_exceed_the_cap(self):
+        cost = PublishedFlops(load_shape("qwen3-4B"))
+        broken = 0
+        for seed in range(60):
+            lengths = np.random.RandomState(seed).lognormal(7, 1, 64).astype(int)
+            problem = {"costs": cost, "dp_size": 4, "max_tokens": 8192}
+            broken += report(plan(lengths, packing="flops", **problem), cost, lengths, 8192).over_cap > 0
+            assert report(capped(lengths, **problem), cost, lengths, 8192).over_cap == 0
+        assert broken > 0
+
+    def test_a_sample_above_the_cap_is_a_choice(self):
+        problem = {"dp_size": 1, "max_tokens": 4096}
+        alone = capped([4500, 100], **problem)
+        assert sorted(batches(alone)) == [[0], [1]]
+        dropped = capped([4500, 100], on_oversize="drop", **problem)
+        assert (batches(dropped), dropped.dropped.tolist(), dropped.num_samples) == ([[1]], [0], 2)
+        with pytest.raises(ValueError, match=r"^lengths\[0\] must fit into a micro-batch \(max_tokens = 4096\)"):
+            capped([4500, 100], on_oversize="error", **problem)
+
+    @pytest.mark.parametrize("packing", ["first-fit", "flops", "capped"])
+    def test_a_rollout_without_its_oversize_sample_stays_whole(self, packing):
+        schedule = plan(
+            [50, 3, 4, 5, 60],
+            dp_size=1,
+            max_tokens=10,
+            packing=packing,
+            rollout_ids=[1, 1, 2, 2, 3],
+            global_batch_size=1,
+            on_oversize="drop",
+        )
+        assert (schedule.step_samples.tolist(), schedule.dropped.tolist()) == ([1, 2], [0, 4])
+
+    def test_the_count_is_aligned_by_cost(self):
+        cost = PublishedFlops(TINY)
+        schedule = capped([300, 60, 150, 150, 150], costs=cost, dp_size=2, max_tokens=810)
+        work = costs_by_rank(schedule, cost.flops([300, 60, 150, 150, 150])).sum(axis=1)
+        assert work.max() == 12_257_280
+
+
+class TestWhatDoesNotDivide:
+    def test_a_short_step_names_the_right_number(self):
+        with pytest.raises(ScheduleError, match=r"^step 0 must hold at least 8 samples.*needs 5.*, got 5$"):
+            capped([10] * 5, dp_size=4, max_tokens=10)
+
+    def test_a_short_step_repeats_its_cheapest(self):
+        schedule = capped([10, 9, 10, 8, 10], dp_size=4, max_tokens=10, on_shortage="repeat")
+        assert schedule.samples[schedule.is_padding].tolist() in ([3, 1, 0], [1, 3, 0], [0, 1, 3], [3, 0, 1])
+        assert np.sort(schedule.samples[~schedule.is_padding]).tolist() == [0, 1, 2, 3, 4]
+        assert len(batches(schedule)) == 8
+        assert all(batches(schedule))
+        results = np.array([10, 9, 10, 8, 10])[schedule.samples]
+        assert results[schedule.inverse()].tolist() == [10, 9, 10, 8, 10]
+        ranks = [schedule.rank(rank).is_padding for rank in range(4)]
+        assert np.array_equal(np.concatenate(ranks), schedule.is_padding)
+
+    def test_one_sample_for_many_ranks(self):
+        schedule = capped([5], dp_size=3, max_tokens=10, micro_batch_multiple=2, on_shortage="repeat")
+        assert (schedule.samples.tolist(), schedule.is_padding.sum()) == ([0] * 6, 5)
+
+    @pytest.mark.parametrize("packing", ["first-fit", "capped"])
+    def test_a_leftover_rollout_is_a_choice(self, packing):
+        problem = {"dp_size": 1, "max_tokens": 10, "packing": packing, "global_batch_size": 2}
+        assert plan([10] * 5, **problem).dropped.tolist() == [4]
+        partial = plan([10] * 5, on_leftover="partial", **problem)
+        assert (partial.rollouts_per_step.tolist(), partial.dropped.tolist()) == ([2, 2, 1], [])
+        with pytest.raises(ScheduleError, match="must be a multiple of global_batch_size, 2, got 5"):
+            plan([10] * 5, on_leftover="error", **problem)
+
+    def test_counts_that_differ_by_at_most_one(self):
+        weights = np.random.RandomState(0).lognormal(7, 1, 206)
+        with pytest.raises(ValueError, match="must divide the number of items, 206"):
+            get_seqlen_balanced_partitions(weights, 4, equal_size=True)
+        parts = get_seqlen_balanced_partitions(weights, 4, equal_size="bounded")
+        assert sorted(map(len, parts)) == [51, 51, 52, 52]
+        assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(206))
+        sums = [weights[part].sum() for part in parts]
+        assert max(sums) < 1.01 * min(sums)
+
+    @given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(1, 8))
+    def test_bounded_parts_are_equal_parts_where_these_are_possible(self, weights, count):
+        assume(count <= len(weights))
+        parts = get_seqlen_balanced_partitions(weights, count, equal_size="bounded")
+        sizes = [len(part) for part in parts]
+        assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(len(weights)))
+        assert max(sizes) - min(sizes) <= 1
+        if len(weights) % count == 0:
+            assert parts == get_seqlen_balanced_partitions(weights, count, equal_size=True)
+
+    def test_interleaving_rounds_up(self):
+        schedule = capped([9, 1, 9, 1, 9, 1, 1, 1], dp_size=2, max_tokens=10, micro_batch_multiple=2)
+        assert schedule.micro_batches_per_step.tolist() == [2]
+        assert np.sort(schedule.samples).tolist() == list(range(8))
+
+
+class TestWaiting:
+    def test_every_rank_has_as_many_micro_batches(self):
+        schedule = capped([95] * 5 + [20] * 5, dp_size=2, max_tokens=100)
+        assert schedule.token_counts.shape == (2, 3)
+
+    def test_rows_are_balanced_where_ranks_meet_at_every_micro_batch(self):
+        schedule = capped([9, 9, 1, 1], dp_size=2, max_tokens=9, objective="micro-batch")
+        assert schedule.token_counts.tolist() == [[9, 1], [9, 1]]
+
+    @pytest.mark.parametrize("objective", OBJECTIVES)
+    def test_no_rank_is_the_heaviest_of_every_step(self, objective):
+        lengths = np.random.RandomState(3).lognormal(6, 1, 40 * 8).astype(int)
+        schedule = capped(
+            lengths, costs=lengths**2, dp_size=4, max_tokens=8192, global_batch_size=8, objective=objective
+        )
+        starts = np.cumsum(schedule.micro_batches_per_step) - schedule.micro_batches_per_step
+        work = np.add.reduceat(costs_by_rank(schedule, lengths**2), starts, axis=1)
+        assert len(set(work.argmax(axis=0).tolist())) == 4
+        together, apart = work.sum(axis=1), np.sort(work, axis=0).sum(axis=1)
+        assert np.ptp(together) < 0.2 * np.ptp(apart)
+
+    def test_a_pipeline_has_cheap_micro_batches_at_both_ends(self):
+        lengths = np.arange(1, 49)
+        schedule = capped(lengths, dp_size=2, max_tokens=60, objective="pipeline", pipeline_stages=4)
+        for costs in schedule.token_counts:
+            middle = int(costs.argmax())
+            assert np.all(np.diff(costs[: middle + 1]) >= 0)
+            assert np.all(np.diff(costs[middle:]) <= 0)
+
+    def test_a_pipeline_makes_more_micro_batches_unless_these_cost_too_much(self):
+        lengths = np.full(64, 10)
+        problem = {"dp_size": 2, "max_tokens": 160, "objective": "pipeline", "pipeline_stages": 8}
+        free, dear = (capped(lengths, micro_batch_overhead=overhead, **problem) for overhead in (0, 1000))
+        assert dear.micro_batches_per_step.tolist() == [2]
+        assert free.micro_batches_per_step[0] > 16
+        times = [report(one, lengths, lengths, 160, pipeline_stages=8).pipeline_time for one in (free, dear)]
+        assert times[0] < 0.5 * times[1]
+
+
+class TestTypes:
+    def test_every_form_of_the_input_gives_the_same_plan(self):
+        lengths = np.random.RandomState(1).lognormal(9, 1, 100).astype(np.int64)
+        costs = 24_576 * lengths + lengths**2
+        expected = capped(lengths, costs=costs, dp_size=4, max_tokens=65536)
+        forms = (
+            (lengths.astype(np.int32), costs.astype(np.uint64)),
+            (lengths.tolist(), costs.tolist()),
+            ([np.int16(x) if x < 2**15 else x for x in lengths], costs.astype(float)),
+            (lengths.astype(np.float32), [int(cost) << 70 for cost in costs]),
+        )
+        for as_lengths, as_costs in forms:
+            assert capped(as_lengths, costs=as_costs, dp_size=4, max_tokens=65536) == expected
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"rollout_ids": [1, 2]}, "rollout_ids must hold one id for each of the 3 samples, got 2"),
+            ({"rollout_ids": [1, 2, 3, 4]}, "rollout_ids must hold one id for each of the 3 samples, got 4"),
+            ({"costs": [1, 2]}, "costs must hold one cost for each of the 3 samples, got 2"),
+            ({"objective": "rows"}, "objective must be one of step, micro-batch, pipeline, got 'rows'"),
+            ({"effort": -1}, "effort must be >= 0"),
+            ({"pipeline_stages": 2}, "pipeline_stages must be 1 for objective='step', got 2"),
+            ({"objective": "pipeline", "pipeline_stages": 1 << 17}, "pipeline_stages must be <= 65536, got 131072"),
+            ({"micro_batch_overhead": 1}, "micro_batch_overhead must be 0 for objective='step', got 1"),
+            (
+                {"objective": "pipeline", "micro_batch_overhead": -1},
+                "micro_batch_overhead must be >= 0 and finite, got -1",
+            ),
+            ({"objective": "pipeline", "micro_batch_overhead": "a"}, "micro_batch_overhead must be a number, got 'a'"),
+            ({"extra_budget": 5}, "extra_budget must be a pair of amounts and a cap, got 5"),
+            ({"extra_budget": ([1], 5)}, r"extra_budget\[0\] must hold one amount for each of the 3 samples, got 1"),
+            ({"extra_budget": ([1, -1, 1], 5)}, r"extra_budget\[0\]\[1\] must be >= 0, got -1"),
+            ({"extra_budget": ([1, 1, 1], -5)}, r"extra_budget\[1\] must be >= 0"),
+            ({"pad_to": 0}, "pad_to must be >= 1"),
+            ({"pad_to": (1, 2, 3)}, "pad_to must be one multiple or a pair of them"),
+            ({"pad_to": (1, 20)}, "max_tokens must be >= pad_to = 20, got 10"),
+            ({"on_leftover": "keep"}, "on_leftover must be one of drop, partial, error, got 'keep'"),
+            ({"on_oversize": "cut"}, "on_oversize must be one of alone, drop, error, got 'cut'"),
+            ({"on_shortage": "drop"}, "on_shortage must be one of error, repeat, got 'drop'"),
+            ({"balance_ranks": False}, "balance_ranks must be True for packing='capped', got False"),
+            ({"max_tokens": None}, "max_tokens must be given for packing='capped', got None"),
+        ],
+    )
+    def test_bad_input_is_refused_by_name(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            capped([1, 2, 3], **{"dp_size": 1, "max_tokens": 10, **options})
+
+    @pytest.mark.parametrize(
+        "option",
+        [
+            {"objective": "pipeline"},
+            {"effort": 1},
+            {"padded": True},
+            {"extra_budget": ([1], 1)},
+            {"on_shortage": "repeat"},
+        ],
+    )
+    def test_what_another_packing_does_not_read_is_refused(self, option):
+        name = next(iter(option))
+        with pytest.raises(ValueError, match=rf"^{name} must be .* for packing='first-fit'"):
+            plan([1], dp_size=1, max_tokens=10, **option)
+
+    @pytest.mark.parametrize("option", [{"pad_to": 2}, {"on_oversize": "drop"}])
+    def test_a_fixed_size_has_no_cap(self, option):
+        with pytest.raises(ValueError, match=r"^(pad_to|on_oversize) must be .* for packing='fixed'"):
+            plan([1], dp_size=1, micro_batch_size=1, packing="fixed", **option)
+
+
+class TestAfterThePlan:
+    def test_counts_and_the_way_back(self):
+        lengths = np.random.RandomState(2).randint(1, 100, 40)
+        schedule = capped(lengths, dp_size=4, max_tokens=200, global_batch_size=20)
+        assert schedule.step_samples.tolist() == [20, 20]
+        assert schedule.step_tokens.tolist() == [lengths[:20].sum(), lengths[20:].sum()]
+        assert lengths[schedule.samples][schedule.inverse()].tolist() == lengths.tolist()
+
+    def test_what_a_log_wants(self):
+        lengths = np.random.RandomState(2).randint(1, 100, 40)
+        before, after = (plan(lengths, dp_size=4, max_tokens=200, packing=name) for name in ("first-fit", "capped"))
+        before, after = (report(one, lengths**2, lengths, 200).as_dict() for one in (before, after))
+        assert 0 <= after["step_excess"] < before["step_excess"]
+        assert after["largest_tokens"] <= 200
+        assert all(isinstance(value, int | float) for value in after.values())
+
+    def test_interleaved_rollouts_stay_in_one_step(self):
+        schedule = capped([1, 2, 3, 4], dp_size=1, max_tokens=10, rollout_ids=[7, 8, 7, 8], global_batch_size=1)
+        assert batches(schedule) == [[0, 2], [1, 3]]
+
+    def test_padding_survives_saving(self, tmp_path):
+        schedule = capped([10] * 3, dp_size=2, max_tokens=10, on_shortage="repeat")
+        schedule.save(tmp_path / "schedule.npz")
+        assert Schedule.load(tmp_path / "schedule.npz") == schedule
+        assert schedule.is_padding.any()
+        unmarked = replace(schedule, is_padding=np.zeros_like(schedule.is_padding))
+        unmarked.save(tmp_path / "unmarked.npz")
+        with pytest.raises(ValueError, match="every sample stands in one place"):
+            Schedule.load(tmp_path / "unmarked.npz")
+
+
+class TestRoom:
+    def test_lengths_are_rounded_up_before_they_meet_the_cap(self):
+        assert len(batches(capped([5] * 8, dp_size=1, max_tokens=20))) == 2
+        padded = capped([5] * 8, dp_size=1, max_tokens=20, pad_to=8)
+        assert [len(batch) for batch in batches(padded)] == [2] * 4
+        assert padded.micro_batch_tokens.tolist() == [10] * 4
+
+    def test_micro_batches_are_rounded_up_before_they_meet_the_cap(self):
+        assert len(batches(capped([5] * 8, dp_size=1, max_tokens=20, pad_to=(1, 16)))) == 3
+
+    def test_padded_micro_batches_are_as_long_as_their_longest(self):
+        schedule = capped([10, 1, 1, 1, 1, 9], dp_size=1, max_tokens=20, padded=True)
+        assert all(len(batch) * max([10, 1, 1, 1, 1, 9][i] for i in batch) <= 20 for batch in batches(schedule))
+        assert len(batches(schedule)) == 2
+
+    def test_a_second_budget(self):
+        images = [3, 0, 3, 0, 3, 0]
+        schedule = capped([1] * 6, dp_size=1, max_tokens=6, extra_budget=(images, 4))
+        assert all(sum(images[i] for i in batch) <= 4 for batch in batches(schedule))
+        assert len(batches(schedule)) == 3
+
+    @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 9), st.integers(1, 9))
+    def test_rounding_keeps_the_rounded_cap(self, lengths, of_sample, of_batch):
+        schedule = capped(lengths, dp_size=1, max_tokens=50, pad_to=(of_sample, of_batch))
+        for batch in batches(schedule):
+            tokens = sum(-(-lengths[i] // of_sample) * of_sample for i in batch)
+            assert len(batch) == 1 or -(-tokens // of_batch) * of_batch <= 50
+
+
+@st.composite
+def problems(draw):
+    lengths = draw(st.lists(st.integers(0, 60), min_size=1, max_size=40))
+    ids = draw(st.none() | st.lists(st.integers(0, 9), min_size=len(lengths), max_size=len(lengths)))
+    rollouts = len(lengths) if ids is None else len(set(ids))
+    objective = draw(st.sampled_from(OBJECTIVES))
+    return {
+        "lengths": lengths,
+        "costs": draw(st.sampled_from([None, [x * x + 50 * x for x in lengths], [x**1.5 / 7 for x in lengths]])),
+        "dp_size": draw(st.integers(1, 3)),
+        "max_tokens": draw(st.integers(1, 120)),
+        "rollout_ids": ids,
+        "global_batch_size": draw(st.integers(1, rollouts)),
+        "micro_batch_multiple": draw(st.integers(1, 2)),
+        "objective": objective,
+        "pipeline_stages": 3 if objective == "pipeline" else 1,
+        "effort": draw(st.integers(0, 60)),
+        "on_leftover": draw(st.sampled_from(["drop", "partial"])),
+        "on_oversize": draw(st.sampled_from(["drop", "alone"])),
+        "on_shortage": draw(st.sampled_from(["repeat", "error"])),
+    }
+
+
+def planned(problem) -> Schedule:
+    try:
+        return capped(**problem)
+    except ScheduleError:
+        assume(False)
+        raise
+
+
+class TestLaws:
+    @given(problems())
+    def test_every_plan_keeps_the_laws(self, problem):
+        schedule = planned(problem)
+        lengths, cap = np.array(problem["lengths"]), problem["max_tokens"]
+        real = schedule.samples[~schedule.is_padding]
+        assert np.array_equal(np.sort(np.concatenate([real, schedule.dropped])), np.arange(len(lengths)))
+        assert np.all((schedule.sample_counts == 1) | (schedule.token_counts <= cap))
+        assert np.all(schedule.sample_counts > 0)
+        assert np.all(schedule.micro_batches_per_step % problem["micro_batch_multiple"] == 0)
+        if problem["on_oversize"] == "drop":
+            assert schedule.micro_batch_tokens.max() <= cap
+        if problem["rollout_ids"] is not None:
+            steps = np.repeat(np.arange(len(schedule.micro_batches_per_step)), schedule.micro_batches_per_step)
+            of_batch = np.tile(steps, schedule.dp_size)
+            step_of = dict(
+                zip(schedule.samples, np.repeat(of_batch, np.diff(schedule.micro_batch_offsets)), strict=True)
+            )
+            of_rollout: dict[int, set[int]] = {}
+            for sample, step in step_of.items():
+                of_rollout.setdefault(problem["rollout_ids"][sample], set()).add(step)
+            assert all(len(in_steps) == 1 for in_steps in of_rollout.values())
+
+    @given(problems(), st.integers(0, 200))
+    def test_more_effort_is_never_worse(self, problem, more):
+        costs = problem["lengths"] if problem["costs"] is None else problem["costs"]
+        problem["global_batch_size"] = None
+        times = [
+            time_of(planned({**problem, "effort": effort}), costs, problem["objective"], problem["pipeline_stages"])
+            for effort in (problem["effort"], problem["effort"] + more)
+        ]
+        assert times[1] <= times[0] * (1 + 1e-12)
+
+    @given(problems())
+    def test_the_plan_does_not_depend_on_the_run(self, problem):
+        assert planned(problem) == planned(problem)
+
+    @pytest.mark.parametrize("objective", OBJECTIVES)
+    def test_samples_of_no_tokens_and_no_cost(self, objective):
+        schedule = capped([0] * 7, dp_size=3, max_tokens=1, micro_batch_multiple=2, objective=objective)
+        assert len(batches(schedule)) >= 6
+        assert all(batches(schedule))
+
+    @pytest.mark.parametrize("objective", OBJECTIVES)
+    def test_all_samples_above_the_cap(self, objective):
+        schedule = capped([50, 60, 70, 80], dp_size=2, max_tokens=10, objective=objective)
+        assert sorted(batches(schedule)) == [[0], [1], [2], [3]]
+
+
+def test_the_trainer_switches_it_on():
+    args = {**TINY, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 8, "balance_within_cap": True}
+    problem = {"global_batch_size": 8, "rollout_indices": range(8)}
+    lists = build_dp_schedule(args, PARALLEL, [7] * 8, **problem)
+    assert lists == capped([7] * 8, costs=PublishedFlops(TINY), dp_size=2, max_tokens=8).to_lists()
+    rows = build_dp_schedule({**args, "balance_objective": "micro-batch"}, PARALLEL, [7] * 8, **problem)
+    assert rows[2] == [4]
+    with pytest.raises(ValueError, match=r"balance_within_cap must be False with args\.balance_by_flops"):
+        build_dp_schedule({**args, "balance_by_flops": True}, PARALLEL, [7] * 8, **problem)
+    with pytest.raises(ValueError, match=r"balance_within_cap must go with args\.use_dynamic_batch_size"):
+        build_dp_schedule({**args, "use_dynamic_batch_size": False}, PARALLEL, [7] * 8, **problem)
+
+
+class TestFeasible:
+    def test_what_is_wrong_is_said_with_numbers(self):
+        answer = check_feasible(global_batch_size=6, dp_size=4, max_tokens=4096, longest=4096, micro_batch_multiple=2)
+        assert not answer
+        assert "a step has 6 samples" in str(answer)
+        assert "make global_batch_size a multiple of 8, such as 8" in str(answer)
+
+    def test_leftovers_and_oversize_are_told(self):
+        shared = {"global_batch_size": 4, "dp_size": 2, "max_tokens": 10, "num_rollouts": 10}
+        answer = check_feasible(longest=20, **shared)
+        assert answer
+        assert (answer.steps, len(answer.notes)) == (2, 2)
+        assert not check_feasible(longest=5, on_leftover="error", **shared)
+        assert not check_feasible(longest=20, on_oversize="error", **shared)
+        assert check_feasible(longest=5, on_leftover="partial", **shared).steps == 3
+
+    @given(
+        st.integers(1, 12),
+        st.integers(1, 4),
+        st.integers(1, 3),
+        st.integers(1, 30),
+        st.integers(1, 30),
+        st.integers(0, 2**32 - 1),
+    )
+    def test_what_is_feasible_can_be_planned(self, batch, dp_size, multiple, cap, longest, seed):
+        shape = {"global_batch_size": batch, "dp_size": dp_size, "micro_batch_multiple": multiple, "max_tokens": cap}
+        answer = check_feasible(longest=longest, **shape)
+        lengths = np.random.RandomState(seed).randint(1, longest + 1, batch)
+        if answer:
+            schedule = capped(lengths, **shape)
+            assert answer.micro_batches[0] <= schedule.micro_batches_per_step[0] <= answer.micro_batches[1]
+
+    @given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 3), st.integers(1, 30))
+    def test_what_is_infeasible_fails_on_some_lengths(self, batch, dp_size, multiple, cap):
+        shape = {"global_batch_size": batch, "dp_size": dp_size, "micro_batch_multiple": multiple, "max_tokens": cap}
+        if not check_feasible(longest=cap, **shape):
+            with pytest.raises(ScheduleError):
+                capped([cap] * batch, **shape)
+
+    @given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
+    def test_a_fixed_size_is_exact(self, batch, dp_size, multiple, size):
+        shape = {
+            "global_batch_size": batch,
+            "dp_size": dp_size,
+            "micro_batch_multiple": multiple,
+            "micro_batch_size": size,
+        }
+        try:
+            plan([1] * batch, packing="fixed", **shape)
+            possible = True
+        except ScheduleError:
+            possible = False
+        assert bool(check_feasible(**shape)) == possible
+
+    def test_nothing_to_pack_by(self):
+        with pytest.raises(ValueError, match="max_tokens or micro_batch_size must be given"):
+            check_feasible(global_batch_size=1, dp_size=1)
+
+
+def test_report_refuses_other_samples():
+    schedule = capped([1, 2, 3], dp_size=1, max_tokens=10)
+    with pytest.raises(ValueError, match="costs must hold one for each of 3 samples, got 2"):
+        report(schedule, [1, 2], [1, 2, 3], 10)

@@ -1,0 +1,37 @@
+"""``flopbalance check`` names flags and numbers before a run."""
+
+import pytest
+
+from flopbalance.cli import main
+
+RUN = ["check", "--dp-size", "4", "--global-batch-size"]
+
+
+def test_a_run_that_can_be_planned(capsys):
+    assert main([*RUN, "64", "--max-tokens-per-gpu", "4096", "--longest", "4096", "--rollouts", "256"]) == 0
+    assert capsys.readouterr().out == "4 steps, 1 to 16 micro-batches per rank\n"
+
+
+def test_a_run_that_cannot_names_the_flags(capsys):
+    assert main([*RUN, "6", "--max-tokens-per-gpu", "4096", "--micro-batch-multiple", "2"]) == 1
+    text = capsys.readouterr().out
+    assert "make --global-batch-size a multiple of 8, such as 8" in text
+    assert "--dp-size = 4 x --micro-batch-multiple = 2" in text
+
+
+def test_the_flags_of_training(capsys):
+    flags = ["--balance-within-cap", "--use-dynamic-batch-size", "--on-shortage", "repeat"]
+    assert main([*RUN, "6", "--max-tokens-per-gpu", "2048", "--cp-size", "2", "--longest", "4096", *flags]) == 0
+    assert "its cheapest are repeated" in capsys.readouterr().out
+
+
+def test_a_fixed_micro_batch_size(capsys):
+    assert main([*RUN, "8", "--micro-batch-size", "2"]) == 0
+    assert main([*RUN, "6", "--micro-batch-size", "2"]) == 1
+    assert "no multiple of 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flags", [["--balance-by-flops"], ["--micro-batch-size", "0"], ["--longest", "0"]])
+def test_bad_flags_are_refused(flags, capsys):
+    assert main([*RUN, "8", *(["--max-tokens-per-gpu", "9"] if "--longest" in flags else []), *flags]) == 2
+    assert capsys.readouterr().err.startswith("flopbalance: error: ")
