@@ -25,6 +25,8 @@ class BalanceReport:
         Where ranks meet at every micro-batch: the dearest first one, plus the dearest second, and so on.
     pipeline_time : float
         Where each rank is a pipeline and ranks meet once a step: the largest ``Σ c + (stages - 1) · max c``.
+    mean_time : float
+        The mean cost of a rank, which would be the time if no rank waited for another.
     lower_bound : float
         No schedule of these samples in these steps is faster: the mean cost of a rank, or the dearest sample.
     idle_shares : ndarray of float64, shape (dp_size,)
@@ -46,6 +48,7 @@ class BalanceReport:
     step_time: float
     micro_batch_time: float
     pipeline_time: float
+    mean_time: float
     lower_bound: float
     idle_shares: npt.NDArray[np.float64]
     micro_batches: int
@@ -55,6 +58,16 @@ class BalanceReport:
     step_samples: Ints
     step_tokens: Ints
     dropped: int
+
+    @property
+    def times(self) -> dict[str, float]:
+        """The time under each objective of `plan`."""
+        return {"step": self.step_time, "micro-batch": self.micro_batch_time, "pipeline": self.pipeline_time}
+
+    def idle_share(self, objective: str) -> float:
+        """Return the share of the time in which the mean rank has nothing to do."""
+        time = self.times[objective]
+        return 1 - self.mean_time / time if time else 0.0
 
     def excess(self, time: float) -> float:
         """Return how far a time is above the lower bound, as a share of it."""
@@ -75,22 +88,17 @@ class BalanceReport:
             value = getattr(self, field.name)
             if not isinstance(value, np.ndarray):
                 metrics[field.name] = value
-        for name in ("step", "micro_batch", "pipeline"):
-            metrics[f"{name}_excess"] = self.excess(metrics[f"{name}_time"])
+        for name, time in self.times.items():
+            metrics[f"{name.replace('-', '_')}_excess"] = self.excess(time)
         metrics["idle_mean"], metrics["idle_max"] = float(self.idle_shares.mean()), float(self.idle_shares.max())
         metrics["samples"], metrics["tokens"] = int(self.step_samples.sum()), int(self.step_tokens.sum())
         metrics["steps"] = len(self.step_samples)
         return metrics
 
     def __str__(self) -> str:
-        times = {
-            "step": self.step_time,
-            "micro-batch": self.micro_batch_time,
-            "pipeline": self.pipeline_time,
-        }
         lines = [
             f"{name:<12} {time:.6g}, {self.excess(time):.2%} above the lower bound {self.lower_bound:.6g}"
-            for name, time in times.items()
+            for name, time in self.times.items()
         ]
         lines += [
             f"{'idle':<12} {self.idle_shares.mean():.2%} of a rank's time, at most {self.idle_shares.max():.2%}",
@@ -171,6 +179,7 @@ def report(
         step_time=float(step_time),
         micro_batch_time=float(micro_batches.reshape(schedule.dp_size, -1).max(axis=0).sum()),
         pipeline_time=float((work + (stages - 1) * dearest).max(axis=0).sum()),
+        mean_time=float(work.mean(axis=0).sum()),
         lower_bound=float(np.maximum(work.mean(axis=0), dearest_sample).sum()),
         idle_shares=1 - work.sum(axis=1) / step_time if step_time else np.zeros(schedule.dp_size),
         micro_batches=len(batches),
