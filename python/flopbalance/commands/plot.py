@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -26,7 +27,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "plot",
         help="draw a rollout before and after balancing",
         description="Draw when each rank works and waits in one step, plain and in the mode that the balance options "
-        "choose (without one, the most thorough); how full all micro-batches are; and which lengths cost most.",
+        "choose (without one, the most thorough for the objective); how full all micro-batches are; and which lengths "
+        "cost most.",
     )
     add_problem_options(parser)
     parser.add_argument(
@@ -51,8 +53,9 @@ def run(options: argparse.Namespace) -> int:
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"--out must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {options.out}")
     problem = read_problem(options)
-    chosen = chosen_mode(options)
-    before, after = MODES[0], problem.modes()[-1] if chosen == MODES[0] else chosen
+    before, after = MODES[0], chosen_mode(options)
+    if after == before:
+        problem, after = dataclasses.replace(problem, objective=options.objective), problem.modes()[-1]
     planned = {mode.name: problem.plan(mode) for mode in (before, after)}
     title = problem.describe(planned[before.name][0])
     try:
