@@ -7,8 +7,8 @@ from flopbalance.cli import COMMANDS
 
 HEAD = """# Commands
 
-Written by `python docs/write_commands.py`; a test holds it against the parsers. Every command ends with exit code 0, or with
-2 and one line on standard error where an input is bad; Ctrl-C and a reader that has seen enough end it quietly.
+Written by `python docs/write_commands.py`; a test holds it against the parsers. Every command ends with exit code 0, or
+with 2 and one line on standard error where an input is bad; Ctrl-C and a reader that has seen enough end it quietly.
 """
 
 
