@@ -97,3 +97,12 @@ def test_without_matplotlib_one_line_says_what_to_install(tmp_path):
     assert process.stderr == (
         "flopbalance: error: pictures need matplotlib, found none: pip install 'flopbalance[plot]'\n"
     )
+
+
+def test_without_a_balance_option_the_plan_is_for_the_objective(tmp_path):
+    waiting = []
+    for objective in ("step", "micro-batch"):
+        plot("--prompts", 128, "--objective", objective, cwd=tmp_path)
+        cells = re.findall(r"<td>(.*?)</td>", (tmp_path / "schedule.html").read_text(encoding="utf-8"))
+        waiting.append(float(cells[-1].rstrip("%")))
+    assert waiting[0] > waiting[1]
