@@ -23,8 +23,8 @@ test-all: $(VENV)/.tools
 lint: $(VENV)/.installed $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(BIN)/ruff check python tests bench
-	$(BIN)/ruff format --check python tests bench
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 # Times, beside the stable sort and other packages; the tables also go to bench/record/, dated.
@@ -48,8 +48,8 @@ bench-answers: $(VENV)/.installed
 
 format: $(VENV)/.tools
 	cargo fmt --all
-	$(BIN)/ruff check --fix python tests bench
-	$(BIN)/ruff format python tests bench
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 # The release build, installed as users install it; rebuilt when a source is newer.
 $(VENV)/.installed: $(SOURCES) | $(VENV)

@@ -40,16 +40,15 @@ def verdict(work: Work, family: str, weights: Weights, answer: Any) -> str:
 
 
 def main() -> None:
-    answers: dict[str, list[str]] = {}
     for work, family, n in rows():
+        if family not in ALL:
+            continue
         weights = ALL[family](n)
         name = key(work, family, len(weights))
-        if name in KNOWN and KNOWN[name][0] == digest(weights.tobytes()):
-            answers[name] = KNOWN[name]
-        else:
+        if name not in KNOWN or KNOWN[name][0] != digest(weights.tobytes()):
             print(name, flush=True)
-            answers[name] = pair(weights, work.reference(weights.tolist()))
-        FILE.write_text(json.dumps(answers, indent=0) + "\n")
+            KNOWN[name] = pair(weights, work.reference(weights.tolist()))
+            FILE.write_text(json.dumps(KNOWN, indent=0) + "\n")
 
 
 if __name__ == "__main__":

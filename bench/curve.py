@@ -26,6 +26,7 @@ from works import CAP, RANKS, first_fit, partition, refuse_debug_build
 
 SIZES = [10**e for e in range(3, 8)]
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "numpy.argsort, stable, to compare": lambda weights: (np.argsort(weights, kind="stable"),),
     "Karmarkar-Karp, equal, k = 8": lambda weights: partition(8, True).ours(weights),
     "Karmarkar-Karp, unequal, k = 8": lambda weights: partition(8, False).ours(weights),
     "Karmarkar-Karp, unequal, k = n / 4": lambda weights: partition(len(weights) // 4, False).ours(weights),

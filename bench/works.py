@@ -69,7 +69,7 @@ class Work:
         costs = PublishedFlops(ARGS).flops(weights) if self.balances == "ranks" else weights.astype(float)
         loads = [costs[group].sum() for group in groups]
         mean = sum(loads) / len(loads)
-        return 100 * (max(loads) / mean - 1) if mean else 0.0
+        return max(0.0, 100 * (max(loads) / mean - 1)) if mean else 0.0
 
 
 def lists(answer: Any) -> Any:
@@ -172,12 +172,14 @@ def rows() -> list[tuple[Work, str, int]]:
     usual_and_hard = (*USUAL, *HARD)
     all_rows = [(work, "synth_rl_32k_g8", 100_000) for work in HEADLINE]
     all_rows += [(small_step(equal_size), "log_normal", 256) for equal_size in (True, False)]
-    all_rows += [(schedule(8, limit=1e-3), "log_normal", 1024)]
+    all_rows += [(schedule(8, limit=1e-3), "log_normal", 1024), (schedule(32), "log_normal", 4096)]
     for n, k in SIZES.items():
         all_rows += [(partition(k, equal_size), name, n) for equal_size in (True, False) for name in usual_and_hard]
         all_rows += [(first_fit(2**47 if name == "powers_of_two" else FAMILY_CAP), name, n) for name in WHOLE]
     all_rows += [(partition(3000, False), name, 100_000) for name in usual_and_hard]
     all_rows += [(partition(k, False), "log_normal", 100_000) for k in (1, 99_999, 100_000)]
     all_rows += [(work, name, 100_000) for work in (partition(64, False), first_fit(CAP)) for name in REAL]
-    unique = {(work.name, name, n): (work, name, n // work.multiple * work.multiple) for work, name, n in all_rows}
+    unique: dict[tuple[str, str, int], tuple[Work, str, int]] = {}
+    for work, name, n in all_rows:
+        unique.setdefault((work.name, name, n), (work, name, n // work.multiple * work.multiple))
     return list(unique.values())

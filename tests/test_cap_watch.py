@@ -5,8 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from flopbalance import build_dp_schedule, plan
-from flopbalance.cap_watch import CapWatch
+from flopbalance import CapWatch, build_dp_schedule, plan
 
 LENGTHS = np.random.RandomState(0).lognormal(7, 1, 64).astype(np.int64) + 1
 CAP = 8192

@@ -44,6 +44,11 @@ def test_costs_covers_every_family():
     assert {"llama3.1-8B-Instruct", "deepseek-v3", "gpt-oss-20b", "gemma-3-27b", "qwen3.5-35B-A3B"} <= names
 
 
+def test_the_table_in_the_documents_is_the_one_printed():
+    page = (Path(__file__).parents[1] / "docs" / "cost-models.md").read_text()
+    assert output("costs").split("\n\n")[0] in page
+
+
 def test_costs_lists_and_describes():
     assert set(output("costs", "--list").split()) == set(built_in_shapes())
     text = output("costs", "--describe", "--model", "qwen3-8B")

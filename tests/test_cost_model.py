@@ -279,6 +279,22 @@ def test_qwen_experts_skip_layers_and_share_with_a_gate():
     assert CostModel.from_hf_config(config) == CostModel.from_args(args)
 
 
+def test_qwen_experts_slide_on_even_lower_layers():
+    config = {
+        **HF_DENSE,
+        "model_type": "qwen2_moe",
+        "num_hidden_layers": 6,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "sliding_window": 9,
+        "use_sliding_window": True,
+        "max_window_layers": 3,
+    }
+    model = CostModel.from_hf_config(config)
+    assert (model.windows, model.per_pair) == (((9, 2 * ONE_LAYER),), 4 * ONE_LAYER)
+
+
 def test_deepseek_counts_its_shared_experts():
     config = {
         **HF_DENSE,
@@ -300,9 +316,13 @@ def test_deepseek_counts_its_shared_experts():
     model = CostModel.from_args({**args, "moe_shared_expert_intermediate_size": 64})
     assert CostModel.from_hf_config(config) == model
     assert CostModel.from_hf_config({**config, "model_type": "kimi_k2"}) == model
-    types = {**config, "model_type": "glm4_moe_lite", "mlp_layer_types": ["dense", *["sparse"] * 3]}
-    del types["first_k_dense_replace"]
+    types = {**config, "mlp_layer_types": ["dense", *["sparse"] * 3]}
+    lite = {**config, "model_type": "glm4_moe_lite"}
+    del types["first_k_dense_replace"], lite["first_k_dense_replace"]
     assert CostModel.from_hf_config(types) == model
+    assert CostModel.from_hf_config(lite) == model
+    with pytest.raises(ValueError, match=r"config\.first_k_dense_replace is missing"):
+        CostModel.from_hf_config({**lite, "model_type": "deepseek_v3"})
 
 
 ONE_LAYER = 2 * 4 * 2 * 16

@@ -1,4 +1,4 @@
-"""Every code block of the documents runs, and the command reference names the options that there are."""
+"""Every code block of the documents runs, links lead somewhere, and the command reference is the parsers'."""
 
 import contextlib
 import io
@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+
+import write_commands
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,3 +28,8 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_command_reference_is_up_to_date():
+    """Else: python docs/write_commands.py > docs/commands.md."""
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == write_commands.page()

@@ -25,7 +25,13 @@ HUGE = st.integers(0, 2**120)
 WHOLE_FLOATS = st.integers(0, 2**50).map(float)
 FLOATS = st.floats(0, 1e300)
 CLOSE_FLOATS = st.floats(0.1, 0.4)
-KINDS = st.sampled_from([FEW_VALUES, LENGTHS, WIDE, UNSIGNED, HUGE, WHOLE_FLOATS, FLOATS, CLOSE_FLOATS])
+TIED_FLOATS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.7])
+"""Whose sums tie or differ by their rounding alone."""
+ABSORBED_FLOATS = st.sampled_from([1.0, 3.0, 2.0**53, 2.0**53 + 2])
+"""The small ones vanish in the large ones, or do not: the order of the sum decides."""
+KINDS = st.sampled_from(
+    [FEW_VALUES, LENGTHS, WIDE, UNSIGNED, HUGE, WHOLE_FLOATS, FLOATS, CLOSE_FLOATS, TIED_FLOATS, ABSORBED_FLOATS]
+)
 
 
 @st.composite

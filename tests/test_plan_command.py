@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from command import refused, run
-from flopbalance import Schedule, plan
+from flopbalance import Schedule, explain, plan
 from flopbalance.commands.figures import Figures
 from flopbalance.models import load_shape
 from flopbalance.published import PublishedFlops
@@ -163,3 +163,31 @@ def test_read_only_folder(tmp_path):
             pytest.skip("needs a folder that nobody may write to")
     message = refused("plan", "--out", f"{folder}/schedule.npz")
     assert message in (f"{folder}/schedule.npz: {reason}" for reason in ("Permission denied", "Read-only file system"))
+
+
+@pytest.mark.parametrize("flags", [(), ("--balance-by-flops",), ("--micro-batch-size", 2, "--balance-data")])
+def test_explains_the_chosen_mode(flags):
+    arguments = ("--prompts", 64, "--global-batch-size", 32, "--dp-size", 8)
+    process = run("plan", "--explain", *arguments, *flags)
+    assert (process.returncode, process.stderr) == (0, "")
+    _, _, mode, what, *_ = process.stdout.split("\n\n")
+    assert mode == {0: "Mode: plain", 1: "Mode: by FLOPs", 3: "Mode: balance data"}[len(flags)]
+    lengths, rollout_ids = synthetic_rollout(64)
+    costs = PublishedFlops(load_shape("qwen3-8B")).flops(lengths)
+    settings = {
+        "dp_size": 8,
+        "max_tokens": 36864,
+        "rollout_ids": rollout_ids,
+        "global_batch_size": 32,
+        "packing": {0: "first-fit", 1: "flops", 3: "fixed"}[len(flags)],
+        "balance_ranks": bool(flags),
+        "micro_batch_size": 2,
+    }
+    explanation = explain(plan(lengths, costs=costs, **settings), lengths, costs, settings)
+    assert process.stdout.endswith(f"\n\n{explanation}\n")
+    assert what.startswith(f"Step {explanation.step} of 0–1 takes ")
+
+
+def test_explains_where_ranks_meet_as_balanced_for():
+    flags = ("--balance-within-cap", "--balance-objective", "micro-batch")
+    assert "where ranks meet at every micro-batch" in run("plan", "--explain", "--prompts", 256, *flags).stdout

@@ -173,7 +173,8 @@ def test_the_distribution_shows_samples_and_cost(problem, comparison):
         inside = (low <= lengths) & (lengths < high)
         assert of_samples == pytest.approx(100 * inside.mean())
         assert of_costs == pytest.approx(100 * problem.costs[inside].sum() / problem.costs.sum())
-    tenth = problem.costs[np.argsort(lengths)[-(len(lengths) // 10) :]].sum() / problem.costs.sum()
+    longest_first = sorted(zip(lengths, problem.costs, strict=True), reverse=True)
+    tenth = sum(cost for _, cost in longest_first[: -(-len(lengths) // 10)]) / problem.costs.sum()
     assert f"has {tenth:.0%} of the cost" in axes.get_title(loc="left")
 
 
@@ -239,6 +240,16 @@ def test_by_default_the_step_with_the_most_waiting_is_shown(small):
         idle.append((work.sum(axis=1).max() - work.sum(axis=1)).sum())
     title = plot_schedule(small.plain, small.costs).axes[0].get_title(loc="left")
     assert title.startswith(f"step {np.argmax(idle)} of 0–1, ")
+
+
+def test_one_sample_can_be_drawn():
+    figure = plot_schedule(plan([5], dp_size=1, max_tokens=9), [5], max_tokens=9, lengths=[5], cost_unit="s")
+    figure.draw_without_rendering()
+    timeline, tokens, distribution = figure.axes
+    assert timeline.get_xlabel().startswith("time since the start of the step (s)")
+    assert [tick.get_text() for tick in tokens.get_xticklabels()][:2] == ["0", "1"]
+    assert [tick.get_text() for tick in distribution.get_xticklabels()] == ["5", "6"]
+    assert "the longest tenth of the samples has 100% of the cost" in distribution.get_title(loc="left")
 
 
 def test_costs_of_zero_can_be_drawn():

@@ -13,19 +13,24 @@ if TYPE_CHECKING:
     from flopbalance.arguments import add_balance_arguments, validate_balance_args
     from flopbalance.balance_report import BalanceReport, report
     from flopbalance.calibration import FittedCost
+    from flopbalance.cap_watch import CapWatch
     from flopbalance.cost_check import CostCheck, check_costs
     from flopbalance.cost_model import CostModel
     from flopbalance.costs import load_cost, read_cost, save_cost, select_flops_model
     from flopbalance.dp_schedule import build_dp_schedule
+    from flopbalance.explanation import Explanation, explain
     from flopbalance.feasible import Feasibility, check_feasible
     from flopbalance.lengths_file import read_lengths
+    from flopbalance.plot import plot_comparison, plot_schedule
     from flopbalance.published import PublishedFlops, calculate_fwd_flops
     from flopbalance.rollout import Rollout, synthetic_rollout
 
 __all__ = [
     "BalanceReport",
+    "CapWatch",
     "CostCheck",
     "CostModel",
+    "Explanation",
     "Feasibility",
     "FittedCost",
     "PublishedFlops",
@@ -39,12 +44,15 @@ __all__ = [
     "check_costs",
     "check_feasible",
     "expand_bins_by_splitting",
+    "explain",
     "first_fit_pack",
     "get_reverse_idx",
     "get_seqlen_balanced_partitions",
     "karmarkar_karp",
     "load_cost",
     "plan",
+    "plot_comparison",
+    "plot_schedule",
     "read_cost",
     "read_lengths",
     "report",
@@ -57,8 +65,10 @@ __all__ = [
 # Imported on first use: a trainer that only plans should not wait for parsers and file formats.
 _LATER = {
     "BalanceReport": "balance_report",
+    "CapWatch": "cap_watch",
     "CostCheck": "cost_check",
     "CostModel": "cost_model",
+    "Explanation": "explanation",
     "Feasibility": "feasible",
     "FittedCost": "calibration",
     "PublishedFlops": "published",
@@ -68,7 +78,10 @@ _LATER = {
     "calculate_fwd_flops": "published",
     "check_costs": "cost_check",
     "check_feasible": "feasible",
+    "explain": "explanation",
     "load_cost": "costs",
+    "plot_comparison": "plot",
+    "plot_schedule": "plot",
     "read_cost": "costs",
     "read_lengths": "lengths_file",
     "report": "balance_report",

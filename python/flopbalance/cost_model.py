@@ -42,17 +42,17 @@ class CostModel:
 
     Parameters
     ----------
-    per_token
+    per_token : int
         FLOPs per token, the LM head aside.
-    lm_head
+    lm_head : int
         FLOPs per token of the LM head.
-    per_pair
+    per_pair : int
         FLOPs per causal pair of the layers that attend in full.
-    windows
+    windows : tuple of (int, int)
         ``(window, FLOPs per pair)`` of the layers that attend to at most ``window`` keys, the token itself included.
-    components
+    components : tuple of Component
         What the coefficients are made of; for :meth:`describe` only.
-    notes
+    notes : tuple of str
         What is not counted, in words.
 
     Raises
@@ -87,11 +87,11 @@ class CostModel:
 
         Parameters
         ----------
-        args
-            A namespace, any object with attributes, or a mapping, with the trainer's names.
-        mtp_layers
+        args : namespace or mapping
+            Any object with attributes, or a mapping, with the trainer's names.
+        mtp_layers : int, default 0
             Trained depths of multi-token prediction; they count only when asked for.
-        padded_vocab_size
+        padded_vocab_size : int, optional
             Rows of the LM head where the trainer pads the vocabulary; default: ``vocab_size``.
 
         Raises
@@ -113,9 +113,9 @@ class CostModel:
 
         Parameters
         ----------
-        config
+        config : mapping, path or object
             A mapping, the path of a ``config.json`` or of its folder, or an object with ``to_dict()``.
-        mtp_layers, padded_vocab_size
+        mtp_layers, padded_vocab_size : int
             As for :meth:`from_args`.
 
         Raises
@@ -143,9 +143,9 @@ class CostModel:
 
         Parameters
         ----------
-        name
+        name : str
             Such as ``"qwen3-8b"``; see ``flopbalance costs`` for all.
-        mtp_layers, padded_vocab_size
+        mtp_layers, padded_vocab_size : int
             As for :meth:`from_args`.
 
         Raises
@@ -233,24 +233,23 @@ class CostModel:
         )
 
     def flops(self, lengths: ArrayLike) -> NDArray[np.int64]:
-        """Exact forward FLOPs of each sequence.
+        """Return the exact forward FLOPs of each sequence.
 
         Computes in O(n) time, 100,000 sequences in about 0.1 ms.
 
         Parameters
         ----------
-        lengths
-            Tokens of each sequence: integers >= 0, in a list or a one-dimensional array of any integer type.
+        lengths : array_like of shape (n,)
+            Tokens of each sequence, whole numbers >= 0.
 
         Returns
         -------
-        numpy.ndarray
-            int64, one entry per sequence.
+        ndarray of int64, shape (n,)
 
         Raises
         ------
         ValueError
-            A length is negative or no integer.
+            A length is negative or no whole number.
         OverflowError
             A sequence costs 2^63 FLOPs and more; the message gives its index and length.
         """
@@ -259,17 +258,17 @@ class CostModel:
         )
 
     def total_flops(self, lengths: ArrayLike) -> int:
-        """Exact forward FLOPs of all sequences together, however large.
+        """Return the exact forward FLOPs of all sequences together, however many.
 
         Parameters
         ----------
-        lengths
+        lengths : array_like of shape (n,)
             As for :meth:`flops`.
 
         Raises
         ------
         ValueError
-            A length is negative or no integer.
+            A length is negative or no whole number.
 
         Examples
         --------
@@ -288,31 +287,30 @@ class CostModel:
         recompute: Literal["none", "full", "selective"] = "none",
         flash_attention: bool = True,
     ) -> NDArray[np.float64]:
-        """FLOPs that each sequence really costs in a step.
+        """Return the FLOPs that each sequence really costs in a step.
 
         A backward pass costs twice the forward, that of flash attention 2.5 times; full recomputation adds a forward
         pass of the layers, selective recomputation one of the attention over pairs.
 
         Parameters
         ----------
-        lengths
+        lengths : array_like of shape (n,)
             As for :meth:`flops`.
-        phase
+        phase : {"train", "forward"}, default "train"
             ``"train"``, or ``"forward"`` for a log-probability pass, in which nothing is recomputed.
-        recompute
+        recompute : {"none", "full", "selective"}, default "none"
             What is recomputed in the backward pass.
-        flash_attention
+        flash_attention : bool, default True
             Whether attention is fused, so that it recomputes its scores in the backward pass.
 
         Returns
         -------
-        numpy.ndarray
-            float64, one entry per sequence.
+        ndarray of float64, shape (n,)
 
         Raises
         ------
         ValueError
-            A length is negative or no integer, or an option has no such value.
+            A length is negative or no whole number, or an option has no such value.
 
         Examples
         --------
@@ -349,7 +347,7 @@ class CostModel:
         return lengths[first] if first < len(lengths) else None
 
     def describe(self) -> str:
-        """Table of the components, and the length from which attention over pairs costs more than the rest.
+        """Return a table of the components, and the length from which attention over pairs costs more than the rest.
 
         Examples
         --------

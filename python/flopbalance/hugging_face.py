@@ -21,7 +21,7 @@ def read_hugging_face(config: Any) -> Decoder:
 
     Parameters
     ----------
-    config
+    config : mapping, path or object
         A mapping, the path of a ``config.json`` or of its folder, or an object with ``to_dict()``.
 
     Raises
@@ -156,8 +156,8 @@ _FAMILIES: Mapping[str, _Family] = {
     "glm": _Family(defaults={"head_dim": 128}),
     "glm4": _Family(defaults={"head_dim": 128}),
     "glm4_moe": _Family(_DEEPSEEK_EXPERTS),
-    "glm4_moe_lite": _Family(_DEEPSEEK_EXPERTS, latent=True),
-    "glm_moe_dsa": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True),
+    "glm4_moe_lite": _Family(_DEEPSEEK_EXPERTS, latent=True, defaults={"first_k_dense_replace": 1}),
+    "glm_moe_dsa": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True, defaults={"first_k_dense_replace": 3}),
     "deepseek_v2": _Family(_DEEPSEEK_EXPERTS, latent=True),
     "deepseek_v3": _Family(_DEEPSEEK_EXPERTS, latent=True),
     "deepseek_v32": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True),

@@ -18,10 +18,10 @@ def moe_layers(frequency: Any, num_layers: int) -> list[bool]:
 
     Parameters
     ----------
-    frequency
+    frequency : list, int, str or None
         ``moe_layer_freq``: a list with one entry per layer (0 is dense), an integer f (layer i holds experts when
         i mod f is 0), the text of either, or None for experts in every layer.
-    num_layers
+    num_layers : int
         Number of layers.
 
     Raises

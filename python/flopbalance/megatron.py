@@ -26,7 +26,7 @@ def read_megatron(args: Any) -> Decoder:
 
     Parameters
     ----------
-    args
+    args : namespace or mapping
         A namespace or mapping with the trainer's names.
 
     Raises

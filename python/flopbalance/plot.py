@@ -195,10 +195,18 @@ def plot_comparison(
     )
     palette.explain(figure, axes, list(shown.values()), title)
 
-    _draw_tokens(figure.add_subplot(grid[-1, 0 if distribution else slice(None)]), lines, max_tokens)
+    _draw_tokens(mpl, figure.add_subplot(grid[-1, 0 if distribution else slice(None)]), lines, max_tokens)
     if distribution:
         _draw_distribution(figure.add_subplot(grid[-1, 1]), distribution)
     return figure
+
+
+def figure_as_svg(figure: Figure) -> str:
+    """Return a figure as an SVG document that is the same whenever and wherever it is drawn; text stays text."""
+    stream = io.StringIO()
+    with _matplotlib().rc_context({"svg.hashsalt": "flopbalance", "svg.fonttype": "none"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    return stream.getvalue()
 
 
 def _matplotlib() -> ModuleType:
@@ -282,11 +290,11 @@ class _Palette:
 
 
 def _over_cap(lines: list[Timeline]) -> str:
-    total, over, alone = (
-        sum(int(mask.sum()) for mask in masks)
-        for masks in zip(*((line.samples > 0, line.breaks_cap, line.alone) for line in lines), strict=True)
-    )
-    return f"{over:,} of {total:,} above the cap" + (f", {alone:,} of one longer sample" if alone else "")
+    micro_batches = sum(line.costs.size for line in lines)
+    over = sum(np.count_nonzero(line.breaks_cap) for line in lines)
+    alone = sum(np.count_nonzero(line.alone) for line in lines)
+    text = f"{over:,} of {micro_batches:,} above the cap"
+    return f"{text}, {alone:,} of one longer sample" if alone else text
 
 
 def _named(name: str, text: str) -> str:
@@ -317,7 +325,7 @@ def _draw_timeline(ax: Axes, line: Timeline, palette: _Palette, scale: float) ->
             label="micro-batches",
             facecolor=palette.colours(line).reshape(-1, 4),
             edgecolor="white",
-            linewidth=0.6 if ranks * batches < 1000 else 0.25,
+            linewidth=min(0.6, 0.08 * 72 * min(_timeline_height(ranks) / ranks, WIDTH / batches)),  # of the bar
         )
     )
     ax.axvline(line.busy.mean() / scale, color="black", linestyle="--", linewidth=1)
@@ -357,7 +365,7 @@ def _tick_distance(ranks: int) -> int:
     return 1 << max(math.ceil(math.log2(ranks / 16)), 0)
 
 
-def _draw_tokens(ax: Axes, lines: Mapping[str, list[Timeline]], max_tokens: int | None) -> None:
+def _draw_tokens(mpl: ModuleType, ax: Axes, lines: Mapping[str, list[Timeline]], max_tokens: int | None) -> None:
     for i, (name, of_steps) in enumerate(lines.items()):
         tokens = np.sort(np.concatenate([line.tokens.ravel() for line in of_steps]))[::-1]
         label = _named(name, f"largest {tokens[0]:,}")
@@ -375,8 +383,9 @@ def _draw_tokens(ax: Axes, lines: Mapping[str, list[Timeline]], max_tokens: int 
         ax.axhline(max_tokens, color=CAP, linewidth=1, label=f"cap: {max_tokens:,}")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    ax.yaxis.set_major_formatter("{x:,.0f}")
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+        axis.set_major_formatter("{x:,.0f}")
     ax.legend(loc="best", frameon=False, fontsize=SMALL)
     _decorate(ax, "tokens of every micro-batch", "micro-batches of all steps, largest first", "tokens")
 
@@ -387,7 +396,8 @@ def _draw_distribution(ax: Axes, distribution: Distribution) -> None:
     ax.stairs(100 * distribution.costs, edges, color=CURVES[1], linewidth=1.6, label="of their cost")
     ax.set_xscale("log", base=2)
     low, high = math.ceil(math.log2(edges[0])), math.floor(math.log2(edges[-1]))
-    ax.set_xticks([2**power for power in range(low, high + 1, max(math.ceil((high - low) / 7), 1))])
+    powers = [2**power for power in range(low, high + 1, max(math.ceil((high - low) / 7), 1))]
+    ax.set_xticks(powers or edges)
     ax.minorticks_off()
     ax.set_xlim(edges[0] / 1.03, edges[-1] * 1.03)
     ax.xaxis.set_major_formatter("{x:,.0f}")
@@ -403,11 +413,3 @@ def _decorate(ax: Axes, title: str, x_label: str, y_label: str) -> None:
     ax.set_ylabel(y_label, fontsize=MEDIUM)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=SMALL)
-
-
-def figure_as_svg(figure: Figure) -> str:
-    """Return a figure as an SVG document that is the same whenever and wherever it is drawn; text stays text."""
-    stream = io.StringIO()
-    with _matplotlib().rc_context({"svg.hashsalt": "flopbalance", "svg.fonttype": "none"}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    return stream.getvalue()

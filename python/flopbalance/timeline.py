@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -206,7 +207,7 @@ class Distribution:
     costs : ndarray of float64, shape (bins,)
         Share of their cost.
     longest_tenth : float
-        Share of the cost that the longest tenth of the samples has.
+        Share of the cost that the longest tenth of the samples has, rounded up to whole samples.
     """
 
     edges: Floats
@@ -239,5 +240,5 @@ class Distribution:
         counts = np.histogram(tokens, edges)[0]
         sums = np.histogram(tokens, edges, weights=weights)[0]
         total = weights.sum() or 1.0
-        longest = np.argsort(tokens, kind="stable")[len(tokens) - len(tokens) // 10 :]
+        longest = np.argsort(-tokens, kind="stable")[: math.ceil(len(tokens) / 10)]
         return cls(edges, counts / len(tokens), sums / total, float(weights[longest].sum() / total))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flopbalance.commands.modes import chosen_mode
-from flopbalance.commands.problem import add_problem_options, read_problem
+from flopbalance.commands.problem import add_problem_options, cost_unit, read_problem
+from flopbalance.explanation import explain
 from flopbalance.schedule import Schedule
 from flopbalance.table import format_table
 
@@ -25,6 +26,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_problem_options(parser)
     parser.add_argument("--out", metavar="FILE.npz|.json", help="save the schedule of the chosen mode")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="also say where ranks wait longest in the chosen mode, which samples cause it, and what would help",
+    )
     parser.set_defaults(run=run)
 
 
@@ -35,24 +41,34 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--out must end in {' or '.join(WRITERS)}, got {options.out}")
     problem = read_problem(options)
     chosen = chosen_mode(options)
-    rows = []
-    for mode in problem.modes():
-        schedule, figures = problem.plan(mode)
-        rows.append(
-            (
-                mode.name,
-                f"{figures.micro_batches:,}",
-                f"{figures.largest_tokens:,}",
-                f"{figures.over_cap:,}",
-                f"{figures.times['step'] / figures.work:.3f}" if figures.work else "-",
-                f"{1000 * figures.seconds:.1f} ms",
-            )
+    planned = {mode: problem.plan(mode) for mode in problem.modes()}
+    schedule, _ = planned[chosen]
+    if ending is not None:
+        WRITERS[ending](schedule, options.out)
+    rows = [
+        (
+            mode.name,
+            f"{figures.micro_batches:,}",
+            f"{figures.largest_tokens:,}",
+            f"{figures.over_cap:,}",
+            f"{figures.times['step'] / figures.work:.3f}" if figures.work else "-",
+            f"{1000 * figures.seconds:.1f} ms",
         )
-        if mode == chosen and ending is not None:
-            WRITERS[ending](schedule, options.out)
+        for mode, (_, figures) in planned.items()
+    ]
     print(problem.describe(schedule))
     print()
     print(format_table(HEADER, rows))
+    if options.explain:
+        explanation = explain(
+            schedule,
+            problem.rollout.lengths,
+            problem.costs,
+            problem.settings(chosen),
+            objective="micro-batch" if problem.objective == "micro-batch" else "step",
+            cost_unit=cost_unit(options),
+        )
+        print(f"\nMode: {chosen.name}\n\n{explanation}")
     if ending is not None:
         print(f"\nSaved to {options.out}: {chosen.name}")
     return 0

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from flopbalance.calibration import FittedCost
 from flopbalance.commands.modes import MODES, chosen_mode
-from flopbalance.commands.problem import add_problem_options, read_problem
-from flopbalance.costs import read_cost
+from flopbalance.commands.problem import add_problem_options, cost_unit, read_problem
 from flopbalance.html_page import html_page
 from flopbalance.plot import figure_as_svg, plot_comparison
 from flopbalance.timeline import Meeting
@@ -65,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
             max_tokens=problem.max_tokens,
             step=options.step,
             objective=options.objective,
-            cost_unit="s" if isinstance(read_cost(options.cost or options.model), FittedCost) else "FLOPs",
+            cost_unit=cost_unit(options),
             title=None if path.suffix.lower() == ".html" else title,
         )
     except ImportError as error:

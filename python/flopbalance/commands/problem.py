@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from flopbalance.arguments import add_balance_arguments, validate_balance_args
 from flopbalance.arrays import as_count
+from flopbalance.calibration import FittedCost
 from flopbalance.commands.figures import Figures
 from flopbalance.commands.modes import MODES, Mode
 from flopbalance.costs import read_cost
@@ -46,31 +47,30 @@ class Problem:
     def plan(self, mode: Mode) -> tuple[Schedule, Figures]:
         """Return the schedule of a mode, and its figures."""
         start = time.perf_counter()
-        schedule = plan(
-            self.rollout.lengths,
-            costs=self.costs,
-            dp_size=self.dp_size,
-            max_tokens=self.max_tokens,
-            micro_batch_size=self.micro_batch_size,
-            rollout_ids=self.rollout.rollout_ids,
-            global_batch_size=self.global_batch_size,
-            micro_batch_multiple=self.micro_batch_multiple,
-            packing=mode.packing if self.micro_batch_size is None else "fixed",
-            balance_ranks=mode.balance_ranks,
-            on_leftover=self.on_leftover,
-            **self._choices(mode),
-        )
+        schedule = plan(self.rollout.lengths, costs=self.costs, **self.settings(mode))
         seconds = time.perf_counter() - start
         return schedule, Figures.of(schedule, self.costs, self.max_tokens, self.stages, seconds)
 
-    def _choices(self, mode: Mode) -> dict[str, Any]:
-        """Return the arguments of `plan` that only some packings read."""
-        if self.micro_batch_size is not None:
-            return {}
-        if mode.packing != "capped":
-            return {"on_oversize": self.on_oversize}
-        stages = {"pipeline_stages": self.stages} if self.objective == "pipeline" else {}
-        return {"on_oversize": self.on_oversize, "on_shortage": self.on_shortage, "objective": self.objective, **stages}
+    def settings(self, mode: Mode) -> dict[str, Any]:
+        """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
+        settings: dict[str, Any] = {
+            "dp_size": self.dp_size,
+            "max_tokens": self.max_tokens,
+            "micro_batch_size": self.micro_batch_size,
+            "rollout_ids": self.rollout.rollout_ids,
+            "global_batch_size": self.global_batch_size,
+            "micro_batch_multiple": self.micro_batch_multiple,
+            "packing": mode.packing if self.micro_batch_size is None else "fixed",
+            "balance_ranks": mode.balance_ranks,
+            "on_leftover": self.on_leftover,
+        }
+        if settings["packing"] != "fixed":
+            settings["on_oversize"] = self.on_oversize
+        if settings["packing"] == "capped":
+            settings |= {"on_shortage": self.on_shortage, "objective": self.objective}
+            if self.objective == "pipeline":
+                settings["pipeline_stages"] = self.stages
+        return settings
 
     def describe_lengths(self) -> str:
         """Return what there is to plan, in one phrase."""
@@ -185,3 +185,8 @@ def read_problem(options: argparse.Namespace) -> Problem:
         on_oversize=options.on_oversize,
         on_shortage=options.on_shortage,
     )
+
+
+def cost_unit(options: argparse.Namespace) -> str:
+    """Return the unit of the costs that `read_problem` reads."""
+    return "s" if isinstance(read_cost(options.cost or options.model), FittedCost) else "FLOPs"

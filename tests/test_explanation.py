@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from flopbalance import plan
-from flopbalance.explain import explain
+from flopbalance import explain, plan
 from flopbalance.timeline import idle_share, timelines
 
 CAP = 4096
