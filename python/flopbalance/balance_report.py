@@ -27,6 +27,8 @@ class BalanceReport:
         Where each rank is a pipeline and ranks meet once a step: the largest ``Σ c + (stages - 1) · max c``.
     lower_bound : float
         No schedule of these samples in these steps is faster: the mean cost of a rank, or the dearest sample.
+    mean_time : float
+        Time of the mean rank, if it never waited.
     idle_shares : ndarray of float64, shape (dp_size,)
         The share of the step time in which each rank has nothing to do.
     micro_batches : int
@@ -47,6 +49,7 @@ class BalanceReport:
     micro_batch_time: float
     pipeline_time: float
     lower_bound: float
+    mean_time: float
     idle_shares: npt.NDArray[np.float64]
     micro_batches: int
     over_cap: int
@@ -152,7 +155,12 @@ def report(
     for name, values in (("lengths", tokens), ("costs", weights)):
         if len(values) != schedule.num_samples:
             raise ValueError(f"{name} must hold one for each of {schedule.num_samples} samples, got {len(values)}")
-    placed = np.asarray(weights, dtype=np.float64)[schedule.samples]
+    return measure(schedule, np.asarray(weights, dtype=np.float64), cap, stages)
+
+
+def measure(schedule: Schedule, costs: npt.NDArray[np.float64], max_tokens: int, stages: int) -> BalanceReport:
+    """Return the report of checked arguments."""
+    placed = costs[schedule.samples]
     batches = schedule.micro_batch_offsets[:-1]
     starts = np.cumsum(schedule.micro_batches_per_step) - schedule.micro_batches_per_step
 
@@ -172,10 +180,11 @@ def report(
         micro_batch_time=float(micro_batches.reshape(schedule.dp_size, -1).max(axis=0).sum()),
         pipeline_time=float((work + (stages - 1) * dearest).max(axis=0).sum()),
         lower_bound=float(np.maximum(work.mean(axis=0), dearest_sample).sum()),
+        mean_time=float(work.mean(axis=0).sum()),
         idle_shares=1 - work.sum(axis=1) / step_time if step_time else np.zeros(schedule.dp_size),
         micro_batches=len(batches),
-        over_cap=int(((schedule.token_counts > cap) & several).sum()),
-        worst_over_cap=most / cap,
+        over_cap=int(((schedule.token_counts > max_tokens) & several).sum()),
+        worst_over_cap=most / max_tokens,
         largest_tokens=int(schedule.micro_batch_tokens.max()),
         step_samples=schedule.step_samples,
         step_tokens=schedule.step_tokens,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flopbalance.balance_report import measure
 from flopbalance.schedule import Schedule
 
 OBJECTIVES = ("step", "micro-batch", "pipeline")
@@ -51,22 +52,14 @@ class Figures:
         seconds: float,
     ) -> Figures:
         """Measure a schedule; `stages` is the length of the pipeline."""
-        micro_batches = np.add.reduceat(costs[schedule.samples].astype(float), schedule.micro_batch_offsets[:-1])
-        by_rank = micro_batches.reshape(schedule.dp_size, -1)
-        starts = np.cumsum(schedule.micro_batches_per_step) - schedule.micro_batches_per_step
-        of_step = np.add.reduceat(by_rank, starts, axis=1)
-        dearest = np.maximum.reduceat(by_rank, starts, axis=1)
-        over_cap = (schedule.token_counts > max_tokens) & (schedule.sample_counts > 1)
+        figures = measure(schedule, costs.astype(np.float64), max_tokens, stages)
+        times = (figures.step_time, figures.micro_batch_time, figures.pipeline_time)
         return cls(
-            micro_batches=micro_batches.size,
-            largest_tokens=int(schedule.micro_batch_tokens.max()),
-            over_cap=int(over_cap.sum()),
-            work=float(of_step.mean(axis=0).sum()),
-            times={
-                "step": float(of_step.max(axis=0).sum()),
-                "micro-batch": float(by_rank.max(axis=0).sum()),
-                "pipeline": float((of_step + (stages - 1) * dearest).max(axis=0).sum()),
-            },
+            micro_batches=figures.micro_batches,
+            largest_tokens=figures.largest_tokens,
+            over_cap=figures.over_cap,
+            work=figures.mean_time,
+            times=dict(zip(OBJECTIVES, times, strict=True)),
             seconds=seconds,
         )
 
