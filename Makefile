@@ -7,8 +7,9 @@ SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi
 
 .PHONY: demo test test-all lint format bench bench-check bench-record bench-answers clean
 
-demo: $(VENV)/.installed
-	$(BIN)/flopbalance plan
+demo: $(VENV)/.installed $(VENV)/.plot
+	$(BIN)/flopbalance compare
+	$(BIN)/flopbalance plot --out demo.html
 
 test: $(VENV)/.installed $(VENV)/.tools
 	cargo test --workspace --locked
@@ -58,6 +59,10 @@ $(VENV)/.installed: $(SOURCES) | $(VENV)
 
 $(VENV)/.tools: pyproject.toml $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet '.[test,lint,plot]'
+	touch $@
+
+$(VENV)/.plot: pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[plot]'
 	touch $@
 
 $(VENV)/.rivals: pyproject.toml $(VENV)/.installed

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from command import refused, run
-from flopbalance import Schedule, explain, plan
-from flopbalance.commands.figures import Figures
+from flopbalance import Schedule, explain, plan, report
+from flopbalance.commands.modes import MODES
 from flopbalance.models import load_shape
 from flopbalance.published import PublishedFlops
 from flopbalance.rollout import synthetic_rollout
@@ -20,17 +20,15 @@ def table(*arguments, **options):
     assert (process.returncode, process.stderr) == (0, "")
     lines = process.stdout.split("\n\n")[1].splitlines()
     assert lines[0].split("  ")[0] == "mode"
-    return {line[:14].strip(): line[14:].split() for line in lines[1:]}
+    return {name: row.split() for name, row in (line.split("  ", 1) for line in lines[1:])}
 
 
 def test_the_built_in_rollout():
     rows = table()
-    assert list(rows) == ["plain", "balance data", "by FLOPs", "within cap"]
+    assert list(rows) == [mode.name for mode in MODES]
     lengths, rollout_ids = synthetic_rollout()
     costs = PublishedFlops(load_shape("qwen3-8B")).flops(lengths)
-    for row, packing, balance_ranks in zip(
-        rows.values(), ["first-fit", "first-fit", "flops", "capped"], [False, True, True, True], strict=True
-    ):
+    for row, mode in zip(rows.values(), MODES, strict=True):
         schedule = plan(
             lengths,
             costs=costs,
@@ -38,36 +36,19 @@ def test_the_built_in_rollout():
             max_tokens=36864,
             rollout_ids=rollout_ids,
             global_batch_size=128,
-            packing=packing,
-            balance_ranks=balance_ranks,
+            packing=mode.packing,
+            balance_ranks=mode.balance_ranks,
+            objective=mode.objective,
+            pipeline_stages=4 if mode.objective == "pipeline" else 1,
         )
-        figures = Figures.of(schedule, costs, 36864, stages=1, seconds=0)
+        measured = report(schedule, costs, lengths, 36864)
         assert row[:4] == [
             f"{len(schedule.micro_batch_tokens):,}",
             f"{schedule.micro_batch_tokens.max():,}",
             f"{(schedule.micro_batch_tokens > 36864).sum():,}",
-            f"{figures.times['step'] / figures.work:.3f}",
+            f"{measured.step_time / measured.mean_time:.3f}",
         ]
         assert row[5] == "ms"
-
-
-def test_figures_of_a_small_schedule():
-    costs = np.array([9.0, 1, 9, 1, 4, 4])
-    schedule = plan([9, 1, 9, 1, 4, 4], costs=costs, dp_size=2, max_tokens=9, global_batch_size=2, balance_ranks=False)
-    # Steps (9 | 1), (9 | 1) and (4 | 4); ranks meet after each.
-    figures = Figures.of(schedule, costs, 8, stages=3, seconds=0)
-    assert figures.work == 14
-    assert figures.times == {"step": 22, "micro-batch": 22, "pipeline": 66}
-    assert (figures.micro_batches, figures.largest_tokens, figures.over_cap) == (6, 9, 0)
-    assert figures.idle_share("step") == pytest.approx(8 / 22)
-
-
-def test_waiting_at_micro_batches_is_not_waiting_at_steps():
-    costs = np.array([9.0, 1, 1, 9])
-    schedule = plan([9, 1, 1, 9], costs=costs, dp_size=2, micro_batch_size=1, packing="fixed", balance_ranks=False)
-    figures = Figures.of(schedule, costs, 8, stages=2, seconds=0)
-    assert figures.times == {"step": 10, "micro-batch": 18, "pipeline": 19}
-    assert Figures.of(plan([5, 5], dp_size=1, max_tokens=10), np.ones(2), 9, 1, 0).over_cap == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from command import refused, run
-from flopbalance.commands.modes import MODES
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'flopbalance[plot]'")
 
@@ -28,7 +27,7 @@ def titles(svg):
 
 
 def test_a_page_of_the_most_thorough_mode_by_default(tmp_path):
-    last = MODES[-1].name
+    last = "within cap: step"
     assert plot(*SMALL, cwd=tmp_path) == f"Drawn to schedule.html: plain and {last}\n"
     page = (tmp_path / "schedule.html").read_text(encoding="utf-8")
     shown = titles(page)
@@ -45,7 +44,7 @@ def test_the_table_agrees_with_compare(tmp_path):
     cells = re.findall(r"<td>(.*?)</td>", path.read_text(encoding="utf-8"))
     compared = run("compare").stdout.split("\n\n")[1].replace("*", " ")
     for name, *figures in (cells[:6], cells[6:]):
-        (row,) = (line[14:].split() for line in compared.splitlines() if line.startswith(f"{name} "))
+        (row,) = (line.split("  ", 1)[1].split() for line in compared.splitlines() if line.startswith(f"{name} "))
         micro_batches, over_cap, _, step, micro_batch, *_ = row
         assert [micro_batches, over_cap, step, micro_batch] == [figures[0], figures[1], figures[3], figures[4]]
 
@@ -98,3 +97,12 @@ def test_without_matplotlib_one_line_says_what_to_install(tmp_path):
     assert process.stderr == (
         "flopbalance: error: pictures need matplotlib, found none: pip install 'flopbalance[plot]'\n"
     )
+
+
+def test_without_a_balance_option_the_plan_is_for_the_objective(tmp_path):
+    waiting = []
+    for objective in ("step", "micro-batch"):
+        plot("--prompts", 128, "--objective", objective, cwd=tmp_path)
+        cells = re.findall(r"<td>(.*?)</td>", (tmp_path / "schedule.html").read_text(encoding="utf-8"))
+        waiting.append(float(cells[-1].rstrip("%")))
+    assert waiting[0] > waiting[1]

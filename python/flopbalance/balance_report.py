@@ -25,10 +25,10 @@ class BalanceReport:
         Where ranks meet at every micro-batch: the dearest first one, plus the dearest second, and so on.
     pipeline_time : float
         Where each rank is a pipeline and ranks meet once a step: the largest ``Σ c + (stages - 1) · max c``.
+    mean_time : float
+        The mean cost of a rank, which would be the time if no rank waited for another.
     lower_bound : float
         No schedule of these samples in these steps is faster: the mean cost of a rank, or the dearest sample.
-    mean_time : float
-        Time of the mean rank, if it never waited.
     idle_shares : ndarray of float64, shape (dp_size,)
         The share of the step time in which each rank has nothing to do.
     micro_batches : int
@@ -48,8 +48,8 @@ class BalanceReport:
     step_time: float
     micro_batch_time: float
     pipeline_time: float
-    lower_bound: float
     mean_time: float
+    lower_bound: float
     idle_shares: npt.NDArray[np.float64]
     micro_batches: int
     over_cap: int
@@ -58,6 +58,16 @@ class BalanceReport:
     step_samples: Ints
     step_tokens: Ints
     dropped: int
+
+    @property
+    def times(self) -> dict[str, float]:
+        """The time under each objective of `plan`."""
+        return {"step": self.step_time, "micro-batch": self.micro_batch_time, "pipeline": self.pipeline_time}
+
+    def idle_share(self, objective: str) -> float:
+        """Return the share of the time in which the mean rank has nothing to do."""
+        time = self.times[objective]
+        return 1 - self.mean_time / time if time else 0.0
 
     def excess(self, time: float) -> float:
         """Return how far a time is above the lower bound, as a share of it."""
@@ -78,22 +88,17 @@ class BalanceReport:
             value = getattr(self, field.name)
             if not isinstance(value, np.ndarray):
                 metrics[field.name] = value
-        for name in ("step", "micro_batch", "pipeline"):
-            metrics[f"{name}_excess"] = self.excess(metrics[f"{name}_time"])
+        for name, time in self.times.items():
+            metrics[f"{name.replace('-', '_')}_excess"] = self.excess(time)
         metrics["idle_mean"], metrics["idle_max"] = float(self.idle_shares.mean()), float(self.idle_shares.max())
         metrics["samples"], metrics["tokens"] = int(self.step_samples.sum()), int(self.step_tokens.sum())
         metrics["steps"] = len(self.step_samples)
         return metrics
 
     def __str__(self) -> str:
-        times = {
-            "step": self.step_time,
-            "micro-batch": self.micro_batch_time,
-            "pipeline": self.pipeline_time,
-        }
         lines = [
             f"{name:<12} {time:.6g}, {self.excess(time):.2%} above the lower bound {self.lower_bound:.6g}"
-            for name, time in times.items()
+            for name, time in self.times.items()
         ]
         lines += [
             f"{'idle':<12} {self.idle_shares.mean():.2%} of a rank's time, at most {self.idle_shares.max():.2%}",
@@ -155,12 +160,7 @@ def report(
     for name, values in (("lengths", tokens), ("costs", weights)):
         if len(values) != schedule.num_samples:
             raise ValueError(f"{name} must hold one for each of {schedule.num_samples} samples, got {len(values)}")
-    return measure(schedule, np.asarray(weights, dtype=np.float64), cap, stages)
-
-
-def measure(schedule: Schedule, costs: npt.NDArray[np.float64], max_tokens: int, stages: int) -> BalanceReport:
-    """Return the report of checked arguments."""
-    placed = costs[schedule.samples]
+    placed = np.asarray(weights, dtype=np.float64)[schedule.samples]
     batches = schedule.micro_batch_offsets[:-1]
     starts = np.cumsum(schedule.micro_batches_per_step) - schedule.micro_batches_per_step
 
@@ -179,12 +179,12 @@ def measure(schedule: Schedule, costs: npt.NDArray[np.float64], max_tokens: int,
         step_time=float(step_time),
         micro_batch_time=float(micro_batches.reshape(schedule.dp_size, -1).max(axis=0).sum()),
         pipeline_time=float((work + (stages - 1) * dearest).max(axis=0).sum()),
-        lower_bound=float(np.maximum(work.mean(axis=0), dearest_sample).sum()),
         mean_time=float(work.mean(axis=0).sum()),
+        lower_bound=float(np.maximum(work.mean(axis=0), dearest_sample).sum()),
         idle_shares=1 - work.sum(axis=1) / step_time if step_time else np.zeros(schedule.dp_size),
         micro_batches=len(batches),
-        over_cap=int(((schedule.token_counts > max_tokens) & several).sum()),
-        worst_over_cap=most / max_tokens,
+        over_cap=int(((schedule.token_counts > cap) & several).sum()),
+        worst_over_cap=most / cap,
         largest_tokens=int(schedule.micro_batch_tokens.max()),
         step_samples=schedule.step_samples,
         step_tokens=schedule.step_tokens,

@@ -7,8 +7,8 @@ import argparse
 import numpy as np
 import numpy.typing as npt
 
+from flopbalance.balance_report import report
 from flopbalance.calibration import FittedCost
-from flopbalance.commands.figures import Figures
 from flopbalance.cost_model import CostModel
 from flopbalance.costs import read_cost, save_cost
 from flopbalance.micro_batches import MicroBatches
@@ -100,9 +100,8 @@ def _changes(costs: dict[str, npt.NDArray[np.generic]], batches: MicroBatches, d
     rows = []
     for name, cost in costs.items():
         schedule = plan(batches.lengths, costs=cost, dp_size=dp_size, max_tokens=cap)
-        figures = Figures.of(schedule, truth, cap, stages=1, seconds=0)
-        step = figures.times["step"]
-        rows.append((name, f"{step:.4g}", f"{step / figures.work:.3f}"))
+        measured = report(schedule, truth, batches.lengths, cap)
+        rows.append((name, f"{measured.step_time:.4g}", f"{measured.step_time / measured.mean_time:.3f}"))
     header = ("balanced by", "slowest rank (s)", "slowest rank / mean")
     title = f"The same {len(batches.lengths):,} sequences over {dp_size} ranks, cap {cap:,} tokens, in fitted time:"
     return f"{title}\n\n{format_table(header, rows)}"

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from flopbalance.commands.figures import OBJECTIVES, Figures
+from flopbalance.balance_report import BalanceReport
 from flopbalance.commands.modes import Mode
-from flopbalance.commands.problem import add_problem_options, read_problem
+from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem
 from flopbalance.commands.progress import progress
 from flopbalance.table import format_table, wants_colour
 
@@ -25,23 +25,24 @@ class Result(NamedTuple):
     """What a mode does to the rollout."""
 
     mode: Mode
-    figures: Figures
+    report: BalanceReport
+    seconds: float
     cap: int
     speed_up: float
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``--json`` prints of it."""
-        figures = self.figures
+        report = self.report
         return {
             "mode": self.mode.name,
             "flag": self.mode.flag,
-            "micro_batches": figures.micro_batches,
-            "micro_batches_over_cap": figures.over_cap,
-            "largest_tokens": figures.largest_tokens,
+            "micro_batches": report.micro_batches,
+            "micro_batches_over_cap": report.over_cap,
+            "largest_tokens": report.largest_tokens,
             "cap_tokens": self.cap,
-            "idle_share": {objective: figures.idle_share(objective) for objective in OBJECTIVES},
+            "idle_share": {objective: report.idle_share(objective) for objective in MEETING},
             "speed_up": self.speed_up,
-            "planning_seconds": figures.seconds,
+            "planning_seconds": self.seconds,
         }
 
 
@@ -63,14 +64,14 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("micro-batches", lambda result: result.figures.micro_batches, "{:,}"),
-    Column("over cap", lambda result: result.figures.over_cap, "{:,}"),
-    Column("largest / cap", lambda result: result.figures.largest_tokens / result.cap, "{:.3f}"),
-    Column("idle (step)", lambda result: result.figures.idle_share("step"), "{:.1%}"),
-    Column("(micro-batch)", lambda result: result.figures.idle_share("micro-batch"), "{:.1%}"),
-    Column("(pipeline)", lambda result: result.figures.idle_share("pipeline"), "{:.1%}"),
+    Column("micro-batches", lambda result: result.report.micro_batches, "{:,}"),
+    Column("over cap", lambda result: result.report.over_cap, "{:,}"),
+    Column("largest / cap", lambda result: result.report.largest_tokens / result.cap, "{:.3f}"),
+    Column("idle (step)", lambda result: result.report.idle_share("step"), "{:.1%}"),
+    Column("(micro-batch)", lambda result: result.report.idle_share("micro-batch"), "{:.1%}"),
+    Column("(pipeline)", lambda result: result.report.idle_share("pipeline"), "{:.1%}"),
     Column("speed-up", lambda result: result.speed_up, "{:.3f}", max),
-    Column("planned in", lambda result: 1000 * result.figures.seconds, "{:.1f} ms"),
+    Column("planned in", lambda result: 1000 * result.seconds, "{:.1f} ms"),
 )
 
 
@@ -81,22 +82,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="compare every mode on a rollout, and recommend one",
         description="Plan a rollout in every mode and predict how long ranks wait for each other: the share of time in "
         "which the mean rank is idle if ranks meet once a step, at every micro-batch (fully sharded or expert-parallel "
-        "training), or once a step as pipelines. An asterisk marks the best of each column.",
+        "training), or once a step as pipelines. --objective says which of these decides the speed-up and the "
+        "recommendation. An asterisk marks the best of each column.",
     )
     add_problem_options(parser)
     add_objective_option(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.set_defaults(run=run)
-
-
-def add_objective_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says which waiting counts."""
-    parser.add_argument(
-        "--objective",
-        choices=OBJECTIVES,
-        default="step",
-        help="where ranks wait for each other, which decides what is fastest (default: %(default)s)",
-    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -105,9 +97,9 @@ def run(options: argparse.Namespace) -> int:
     objective = options.objective
     results: list[Result] = []
     for mode in progress(problem.modes(), "compare"):
-        schedule, figures = problem.plan(mode)
-        plain = results[0].figures if results else figures
-        results.append(Result(mode, figures, problem.max_tokens, _ratio(plain, figures, objective)))
+        schedule, report, seconds = problem.plan(mode)
+        plain, time = (results[0].report if results else report).times[objective], report.times[objective]
+        results.append(Result(mode, report, seconds, problem.max_tokens, plain / time if time else 1.0))
     best = recommend(results)
     if options.json:
         document = {
@@ -127,13 +119,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ratio(plain: Figures, figures: Figures, objective: str) -> float:
-    return plain.times[objective] / figures.times[objective] if figures.times[objective] else 1.0
-
-
 def recommend(results: Sequence[Result]) -> Result:
     """Return the fastest of those that keep the cap, if any does; the simplest of equally fast ones."""
-    safe = [result for result in results if not result.figures.over_cap] or results
+    safe = [result for result in results if not result.report.over_cap] or results
     return max(safe, key=lambda result: round(result.speed_up, 3))
 
 
@@ -151,5 +139,5 @@ def _advice(best: Result, results: Sequence[Result], objective: str) -> str:
 
 
 def _over_cap(result: Result) -> str:
-    count = result.figures.over_cap
+    count = result.report.over_cap
     return f"{count:,} micro-batch{'es' * (count != 1)}" if count else "no micro-batch"

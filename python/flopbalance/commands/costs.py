@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from flopbalance.commands.figures import Figures
+from flopbalance.balance_report import report
 from flopbalance.cost_model import CostModel
 from flopbalance.lengths_file import read_lengths
 from flopbalance.models import built_in_shapes, load_shape
@@ -132,6 +131,6 @@ def _imbalances(shape: dict[str, Any], rollout: Rollout, options: argparse.Names
     for cost in costs:
         batch_size = options.global_batch_size or min(1024, len(lengths))
         schedule = plan(lengths, costs=cost, dp_size=options.dp_size, max_tokens=cap, global_batch_size=batch_size)
-        figures = Figures.of(schedule, exact.astype(np.float64), cap, stages=1, seconds=0)
-        cells.append(f"{figures.times['step'] / figures.work - 1:.2%}")
+        measured = report(schedule, exact, lengths, cap)
+        cells.append(f"{measured.step_time / measured.mean_time - 1:.2%}")
     return cells

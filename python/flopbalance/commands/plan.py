@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flopbalance.commands.modes import chosen_mode
-from flopbalance.commands.problem import add_problem_options, cost_unit, read_problem
+from flopbalance.commands.problem import add_problem_options, cost_unit, meeting, read_problem
 from flopbalance.explanation import explain
 from flopbalance.schedule import Schedule
 from flopbalance.table import format_table
@@ -42,19 +42,19 @@ def run(options: argparse.Namespace) -> int:
     problem = read_problem(options)
     chosen = chosen_mode(options)
     planned = {mode: problem.plan(mode) for mode in problem.modes()}
-    schedule, _ = planned[chosen]
+    schedule = planned[chosen].schedule
     if ending is not None:
         WRITERS[ending](schedule, options.out)
     rows = [
         (
             mode.name,
-            f"{figures.micro_batches:,}",
-            f"{figures.largest_tokens:,}",
-            f"{figures.over_cap:,}",
-            f"{figures.times['step'] / figures.work:.3f}" if figures.work else "-",
-            f"{1000 * figures.seconds:.1f} ms",
+            f"{report.micro_batches:,}",
+            f"{report.largest_tokens:,}",
+            f"{report.over_cap:,}",
+            f"{report.step_time / report.mean_time:.3f}" if report.mean_time else "-",
+            f"{1000 * seconds:.1f} ms",
         )
-        for mode, (_, figures) in planned.items()
+        for mode, (_, report, seconds) in planned.items()
     ]
     print(problem.describe(schedule))
     print()
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
             problem.rollout.lengths,
             problem.costs,
             problem.settings(chosen),
-            objective="micro-batch" if problem.objective == "micro-batch" else "step",
+            objective=meeting(options.balance_objective),
             cost_unit=cost_unit(options),
         )
         print(f"\nMode: {chosen.name}\n\n{explanation}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from flopbalance.commands.modes import MODES, chosen_mode
-from flopbalance.commands.problem import add_problem_options, cost_unit, read_problem
+from flopbalance.commands.modes import MODES, chosen_mode, most_thorough
+from flopbalance.commands.problem import add_objective_option, add_problem_options, cost_unit, meeting, read_problem
 from flopbalance.html_page import html_page
 from flopbalance.plot import figure_as_svg, plot_comparison
-from flopbalance.timeline import Meeting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +25,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "plot",
         help="draw a rollout before and after balancing",
         description="Draw when each rank works and waits in one step, plain and in the mode that the balance options "
-        "choose (without one, the most thorough); how full all micro-batches are; and which lengths cost most.",
+        "choose (without one, the most thorough for the objective); how full all micro-batches are; and which lengths "
+        "cost most.",
     )
     add_problem_options(parser)
     parser.add_argument(
@@ -36,12 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="where to draw; the page needs no other file (default: %(default)s)",
     )
     parser.add_argument("--step", type=int, help="the one to show, from 0 (default: that in which ranks wait longest)")
-    parser.add_argument(
-        "--objective",
-        choices=get_args(Meeting),
-        default="step",
-        help="where ranks wait for each other (default: %(default)s)",
-    )
+    add_objective_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -51,18 +46,19 @@ def run(options: argparse.Namespace) -> int:
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"--out must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {options.out}")
     problem = read_problem(options)
-    chosen = chosen_mode(options)
-    before, after = MODES[0], problem.modes()[-1] if chosen == MODES[0] else chosen
+    before, after = MODES[0], chosen_mode(options)
+    if after == before:
+        after = most_thorough(problem.modes(), options.objective)
     planned = {mode.name: problem.plan(mode) for mode in (before, after)}
-    title = problem.describe(planned[before.name][0])
+    title = problem.describe(planned[before.name].schedule)
     try:
         figure = plot_comparison(
-            {name: schedule for name, (schedule, _) in planned.items()},
+            {name: plan.schedule for name, plan in planned.items()},
             problem.costs,
             lengths=problem.rollout.lengths,
             max_tokens=problem.max_tokens,
             step=options.step,
-            objective=options.objective,
+            objective=meeting(options.objective),
             cost_unit=cost_unit(options),
             title=None if path.suffix.lower() == ".html" else title,
         )
@@ -71,13 +67,13 @@ def run(options: argparse.Namespace) -> int:
     rows = [
         (
             name,
-            f"{figures.micro_batches:,}",
-            f"{figures.over_cap:,}",
-            f"{figures.largest_tokens:,}",
-            f"{figures.idle_share('step'):.1%}",
-            f"{figures.idle_share('micro-batch'):.1%}",
+            f"{report.micro_batches:,}",
+            f"{report.over_cap:,}",
+            f"{report.largest_tokens:,}",
+            f"{report.idle_share('step'):.1%}",
+            f"{report.idle_share('micro-batch'):.1%}",
         )
-        for name, (_, figures) in planned.items()
+        for name, (_, report, _) in planned.items()
     ]
     _write(figure, path, title, rows)
     print(f"Drawn to {path}: {' and '.join(planned)}")

@@ -4,23 +4,32 @@ import argparse
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance.arguments import add_balance_arguments, validate_balance_args
 from flopbalance.arrays import as_count
+from flopbalance.balance_report import BalanceReport, report
 from flopbalance.calibration import FittedCost
-from flopbalance.commands.figures import Figures
 from flopbalance.commands.modes import MODES, Mode
 from flopbalance.costs import read_cost
 from flopbalance.lengths_file import read_lengths
 from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
 from flopbalance.rollout import Rollout, synthetic_rollout
 from flopbalance.schedule import Schedule
+from flopbalance.timeline import Meeting
 
 BUILT_IN_BATCH_SIZE = 128
+
+
+class Planned(NamedTuple):
+    """A schedule, what it comes to, and the seconds that planning took."""
+
+    schedule: Schedule
+    report: BalanceReport
+    seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +44,6 @@ class Problem:
     global_batch_size: int | None
     micro_batch_multiple: int
     stages: int
-    objective: Objective
     on_leftover: OnLeftover
     on_oversize: OnOversize
     on_shortage: OnShortage
@@ -44,12 +52,13 @@ class Problem:
         """Return the modes that apply: a fixed batch size leaves nothing to pack."""
         return tuple(mode for mode in MODES if self.micro_batch_size is None or mode.packing == "first-fit")
 
-    def plan(self, mode: Mode) -> tuple[Schedule, Figures]:
-        """Return the schedule of a mode, and its figures."""
+    def plan(self, mode: Mode) -> Planned:
+        """Plan in a mode."""
         start = time.perf_counter()
         schedule = plan(self.rollout.lengths, costs=self.costs, **self.settings(mode))
         seconds = time.perf_counter() - start
-        return schedule, Figures.of(schedule, self.costs, self.max_tokens, self.stages, seconds)
+        lengths, cap, stages = self.rollout.lengths, self.max_tokens, self.stages
+        return Planned(schedule, report(schedule, self.costs, lengths, cap, pipeline_stages=stages), seconds)
 
     def settings(self, mode: Mode) -> dict[str, Any]:
         """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
@@ -67,8 +76,8 @@ class Problem:
         if settings["packing"] != "fixed":
             settings["on_oversize"] = self.on_oversize
         if settings["packing"] == "capped":
-            settings |= {"on_shortage": self.on_shortage, "objective": self.objective}
-            if self.objective == "pipeline":
+            settings |= {"on_shortage": self.on_shortage, "objective": mode.objective}
+            if mode.objective == "pipeline":
                 settings["pipeline_stages"] = self.stages
         return settings
 
@@ -180,11 +189,26 @@ def read_problem(options: argparse.Namespace) -> Problem:
         global_batch_size=batch_size,
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
-        objective=options.balance_objective,
         on_leftover=options.on_leftover,
         on_oversize=options.on_oversize,
         on_shortage=options.on_shortage,
     )
+
+
+def add_objective_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says which waiting counts, whatever the modes aim at."""
+    parser.add_argument(
+        "--objective",
+        choices=get_args(Objective),
+        default="step",
+        help="where ranks wait for each other: once a step, at every micro-batch, or once a step behind a pipeline "
+        "(default: %(default)s)",
+    )
+
+
+def meeting(objective: Objective) -> Meeting:
+    """Return where ranks wait for each other, as far as it can be drawn: a pipeline's ranks meet once a step."""
+    return "micro-batch" if objective == "micro-batch" else "step"
 
 
 def cost_unit(options: argparse.Namespace) -> str:

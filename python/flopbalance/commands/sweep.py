@@ -7,10 +7,10 @@ import dataclasses
 import itertools
 import sys
 
-from flopbalance.commands.compare import MEETING, add_objective_option
-from flopbalance.commands.figures import Figures
+from flopbalance.balance_report import BalanceReport
+from flopbalance.commands.compare import MEETING
 from flopbalance.commands.modes import chosen_mode
-from flopbalance.commands.problem import add_problem_options, read_problem
+from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem
 from flopbalance.commands.progress import progress
 from flopbalance.errors import ScheduleError
 from flopbalance.table import format_table, wants_colour
@@ -25,7 +25,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "sweep",
         help="find the number of ranks and the token cap that waste least",
         description="Plan a rollout for every combination of --dp-size and --max-tokens-per-gpu, both lists such as "
-        "8,16,32, in the mode that the balance options choose; print the share of time in which ranks are idle.",
+        "8,16,32, in the mode that the balance options choose; print the share of time in which ranks are idle where "
+        "they meet as --objective says.",
     )
     add_problem_options(parser, count=_counts)
     add_objective_option(parser)
@@ -47,30 +48,30 @@ def run(options: argparse.Namespace) -> int:
     combinations = list(itertools.product(options.dp_size, options.max_tokens_per_gpu))
     options.dp_size, options.max_tokens_per_gpu = combinations[0]
     problem, mode, objective = read_problem(options), chosen_mode(options), options.objective
-    planned: dict[tuple[int, int], Figures] = {}
+    planned: dict[tuple[int, int], BalanceReport] = {}
     refused: dict[tuple[int, int], ScheduleError] = {}
     for dp_size, cap in progress(combinations, "sweep"):
         variant = dataclasses.replace(problem, dp_size=dp_size, max_tokens=cap * options.cp_size)
         try:
-            _, planned[dp_size, cap] = variant.plan(mode)
+            planned[dp_size, cap] = variant.plan(mode).report
         except ScheduleError as error:
             refused[dp_size, cap] = error
     if not planned:
         raise refused[combinations[0]]
 
-    shortest = min(figures.times[objective] for figures in planned.values())
+    shortest = min(report.times[objective] for report in planned.values())
     best = min(planned, key=lambda combination: planned[combination].idle_share(objective))
     rows = []
     for dp_size, cap in combinations:
         cells = ["-"] * (len(HEADER) - 2)
         if (dp_size, cap) in planned:
-            figures = planned[dp_size, cap]
+            report = planned[dp_size, cap]
             cells = [
-                f"{figures.micro_batches:,}",
-                f"{figures.largest_tokens:,}",
-                f"{figures.over_cap:,}",
-                f"{figures.idle_share(objective):.2%}",
-                f"{figures.times[objective] / shortest:.2f}" if shortest else "-",
+                f"{report.micro_batches:,}",
+                f"{report.largest_tokens:,}",
+                f"{report.over_cap:,}",
+                f"{report.idle_share(objective):.2%}",
+                f"{report.times[objective] / shortest:.2f}" if shortest else "-",
             ]
         rows.append([f"{dp_size:,}", f"{cap:,}", *cells])
     marks = {(combinations.index(best), IDLE)}

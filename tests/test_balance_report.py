@@ -1,0 +1,50 @@
+"""What a schedule comes to, against the definitions."""
+
+import numpy as np
+import pytest
+
+from flopbalance import plan, report
+
+
+def test_times_by_brute_force():
+    """The three times from their definitions, over nested lists."""
+    lengths = np.random.RandomState(3).randint(1, 100, size=60)
+    schedule = plan(lengths, dp_size=3, max_tokens=150, global_batch_size=20)
+    measured = report(schedule, lengths, lengths, 150, pipeline_stages=4)
+    mean = step = row = pipeline = bound = 0
+    ranks = [list(schedule.rank(rank).steps()) for rank in range(3)]
+    for parts in zip(*ranks, strict=True):
+        costs = [[int(lengths[batch].sum()) for batch in part] for part in parts]
+        mean += sum(map(sum, costs)) / 3
+        step += max(map(sum, costs))
+        row += sum(map(max, zip(*costs, strict=True)))
+        pipeline += max(sum(part) + 3 * max(part) for part in costs)
+        bound += max(sum(map(sum, costs)) / 3, max(lengths[batch].max() for part in parts for batch in part))
+    assert measured.mean_time == pytest.approx(mean)
+    assert measured.times == {"step": step, "micro-batch": row, "pipeline": pipeline}
+    assert measured.lower_bound == pytest.approx(bound)
+    assert measured.excess(measured.step_time) == pytest.approx(step / bound - 1)
+
+
+def test_a_small_schedule():
+    lengths = [9, 1, 9, 1, 4, 4]
+    schedule = plan(lengths, dp_size=2, max_tokens=9, global_batch_size=2, balance_ranks=False)
+    # Steps (9 | 1), (9 | 1) and (4 | 4); ranks meet after each.
+    measured = report(schedule, lengths, lengths, 8, pipeline_stages=3)
+    assert measured.mean_time == 14
+    assert measured.times == {"step": 22, "micro-batch": 22, "pipeline": 66}
+    assert (measured.micro_batches, measured.largest_tokens, measured.over_cap) == (6, 9, 0)
+    assert measured.idle_share("step") == pytest.approx(8 / 22)
+    assert measured.idle_shares.tolist() == pytest.approx([0, 16 / 22])
+
+
+def test_waiting_at_micro_batches_is_not_waiting_at_steps():
+    lengths = [9, 1, 1, 9]
+    schedule = plan(lengths, dp_size=2, micro_batch_size=1, packing="fixed", balance_ranks=False)
+    measured = report(schedule, lengths, lengths, 8, pipeline_stages=2)
+    assert measured.times == {"step": 10, "micro-batch": 18, "pipeline": 19}
+
+
+def test_a_micro_batch_of_several_samples_is_over_the_cap_and_a_single_one_is_not():
+    assert report(plan([5, 5], dp_size=1, max_tokens=10), [1, 1], [5, 5], 9).over_cap == 1
+    assert report(plan([10], dp_size=1, max_tokens=9), [1], [10], 9).over_cap == 0
