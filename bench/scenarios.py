@@ -23,6 +23,8 @@ PUBLISHED = (("first-fit", False), ("first-fit", True), ("flops", True))
 """Plain, `balance_data` and `balance_by_flops`: packing, and whether ranks are balanced."""
 OBJECTIVES = {"step": "step", "micro-batch": "row"}
 """Objectives, and the scorer's names for their times."""
+RUNS = 3
+"""Of which the fastest is told, in time of the processor."""
 HEADER = (
     *("scenario", "step", "best published", "row", "best published"),
     *("over cap", "published over cap", "planned in, a step"),
@@ -78,16 +80,18 @@ def _run(
         return score.score(lists, lengths, costs, cap=problem["cap"])
 
     published = [scored(packing=packing, balance_ranks=balanced) for packing, balanced in PUBLISHED]
-    figures, over_cap, seconds = [], 0, 0.0
+    figures, over_cap, seconds = [], 0, []
     for objective, key in OBJECTIVES.items():
         mode = {"packing": "capped", "objective": objective, **effort}
         capped = scored(**mode)
         over_cap += capped["over_cap"]
         figures += [100 * capped[f"{key}_excess"], min(100 * one[f"{key}_excess"] for one in published)]
-        start = time.perf_counter()
-        schedule = plan(lengths, **shared, **mode)
-        seconds = max(seconds, (time.perf_counter() - start) / len(schedule.micro_batches_per_step))
-    return *figures, over_cap, published[2]["over_cap"], 1000 * seconds
+        for _ in range(RUNS):
+            start = time.process_time()
+            schedule = plan(lengths, **shared, **mode)
+            seconds.append((time.process_time() - start) / len(schedule.micro_batches_per_step))
+    slower = max(min(seconds[:RUNS]), min(seconds[RUNS:]))
+    return *figures, over_cap, published[2]["over_cap"], 1000 * slower
 
 
 def _tool(path: Path) -> ModuleType:

@@ -57,9 +57,13 @@ impl Room {
         load.samples <= 1 || tokens <= self.max_tokens && load.extra <= self.max_extra
     }
 
-    /// No sample longer than this fits beside `load`.
-    pub fn longest_welcome(&self, load: Load) -> u64 {
-        if self.padded { self.max_tokens / (load.samples + 1) } else { self.max_tokens.saturating_sub(load.tokens) }
+    /// No sample longer than this fits beside `load`; `None` when none does.
+    pub fn longest_welcome(&self, load: Load) -> Option<u64> {
+        if !self.padded {
+            return self.max_tokens.checked_sub(load.tokens);
+        }
+        let longest = self.max_tokens / (load.samples + 1);
+        (load.longest <= longest).then_some(longest)
     }
 
     pub fn with(&self, load: Load, sample: u32) -> Load {
@@ -74,7 +78,7 @@ impl Room {
 
     /// The load of `samples`, which include `sample`, without it.
     pub fn without(&self, load: Load, samples: &[u32], sample: u32) -> Load {
-        let longest = if self.padded {
+        let longest = if self.padded && self.length(sample) == load.longest {
             samples.iter().filter(|&&other| other != sample).map(|&other| self.length(other)).max().unwrap_or(0)
         } else {
             load.longest

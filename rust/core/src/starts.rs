@@ -92,8 +92,11 @@ fn deal_row(samples: &Samples, order: &[u32], width: usize, ceiling: u64) -> (Ve
         // On to the first sample that some micro-batch has room for. Bisection finds it where dearer samples are
         // longer; where they are not, it may pass one over, for a later row.
         let no_room = |batch: &MicroBatch| {
-            let (length, cost) = (samples.room.longest_welcome(batch.load), ceiling - batch.cost.min(ceiling));
-            order[next..].partition_point(|&sample| samples.room.length(sample) > length || samples.cost(sample) > cost)
+            let length = samples.room.longest_welcome(batch.load);
+            let too_large = |sample: u32| length.is_none_or(|length| samples.room.length(sample) > length);
+            order[next..].partition_point(|&sample| {
+                too_large(sample) || samples.cost(sample) > ceiling - batch.cost.min(ceiling)
+            })
         };
         let skipped = row.iter().map(no_room).min().unwrap_or(0).max(1);
         rest.extend(&order[next..next + skipped]);
