@@ -250,18 +250,18 @@ impl<'a, W: Weight> Differencing<'a, W> {
             let joined = if few_first { self.join(set, lightest) } else { self.join(lightest, set) };
             self.insert(&mut full, joined);
         }
-        full.spread = full.largest.sum.minus(self.lightest(full).sum);
+        full.spread = full.largest.sum - self.lightest(full).sum;
         full
     }
 
     /// The first set with the items of the second appended.
     fn join(&mut self, a: Set<W>, b: Set<W>) -> Set<W> {
         let sum = if W::EXACT {
-            a.sum.plus(b.sum)
+            a.sum + b.sum
         } else {
             let (mut sum, mut item) = (a.sum, b.first());
             loop {
-                sum = sum.plus(self.weights[item as usize]);
+                sum = sum + self.weights[item as usize];
                 if item == b.last {
                     break sum;
                 }
@@ -284,7 +284,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
     fn sorted(&self, slot: u32) -> Full<W> {
         let start = slot as usize * self.k;
         let (largest, lightest) = (self.arena[start], self.arena[start + self.k - 1]);
-        Full { spread: largest.sum.minus(lightest.sum), largest, slot, run: self.k as u32, heap: 0 }
+        Full { spread: largest.sum - lightest.sum, largest, slot, run: self.k as u32, heap: 0 }
     }
 
     fn sort_slot(&mut self, full: Full<W>) {

@@ -290,7 +290,7 @@ fn deal<W: Weight>(micro_batches: &Groups, costs: &[W], request: &Request<'_>) -
         let labels: Vec<u32> = (0..count).map(|micro_batch| (micro_batch % ranks) as u32).collect();
         return Groups::from_labels(&labels, ranks);
     }
-    let sum = |items: &[u32]| items.iter().fold(W::default(), |sum, &item| sum.plus(costs[item as usize]));
+    let sum = |items: &[u32]| items.iter().fold(W::default(), |sum, &item| sum + costs[item as usize]);
     let sums: Vec<W> = micro_batches.iter().map(sum).collect();
     partition(&sums, ranks, true).ascending()
 }

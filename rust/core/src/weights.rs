@@ -2,38 +2,26 @@
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::{Add, Sub};
 
 /// A non-negative number with a total order, as the partitioner needs it.
 ///
 /// Sums never wrap: whoever makes a slice of weights proves that its total fits the type.
-pub trait Weight: Copy + Default + Send + Sync {
+pub trait Weight: Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Send + Sync {
     /// Whether a sum is the same in every order, so that sets can be joined by adding their sums.
     const EXACT: bool;
-    /// `self + other`, rounded to nearest for floats.
-    #[must_use]
-    fn plus(self, other: Self) -> Self;
-    /// `self - other` for `self >= other`, rounded to nearest for floats.
-    #[must_use]
-    fn minus(self, other: Self) -> Self;
-    /// The total order.
-    fn order(self, other: Self) -> Ordering;
     /// `(a, i) < (b, j)`, lexicographically; one wide comparison where the machine has one.
     fn less(a: (Self, u64), b: (Self, u64)) -> bool;
     /// An integer in the same order, for radix sorting; `None` where 64 bits do not hold it.
     fn radix_key(self) -> Option<u64>;
+    /// The total order; checked weights are never NaN.
+    fn order(self, other: Self) -> Ordering {
+        self.partial_cmp(&other).unwrap_or(Ordering::Equal)
+    }
 }
 
 impl Weight for u64 {
     const EXACT: bool = true;
-    fn plus(self, other: Self) -> Self {
-        self + other
-    }
-    fn minus(self, other: Self) -> Self {
-        self - other
-    }
-    fn order(self, other: Self) -> Ordering {
-        self.cmp(&other)
-    }
     fn less(a: (Self, u64), b: (Self, u64)) -> bool {
         let wide = |(high, low): (u64, u64)| u128::from(high) << 64 | u128::from(low);
         wide(a) < wide(b)
@@ -45,15 +33,6 @@ impl Weight for u64 {
 
 impl Weight for u128 {
     const EXACT: bool = true;
-    fn plus(self, other: Self) -> Self {
-        self + other
-    }
-    fn minus(self, other: Self) -> Self {
-        self - other
-    }
-    fn order(self, other: Self) -> Ordering {
-        self.cmp(&other)
-    }
     fn less(a: (Self, u64), b: (Self, u64)) -> bool {
         a < b
     }
@@ -64,15 +43,6 @@ impl Weight for u128 {
 
 impl Weight for f64 {
     const EXACT: bool = false;
-    fn plus(self, other: Self) -> Self {
-        self + other
-    }
-    fn minus(self, other: Self) -> Self {
-        self - other
-    }
-    fn order(self, other: Self) -> Ordering {
-        self.total_cmp(&other)
-    }
     fn less(a: (Self, u64), b: (Self, u64)) -> bool {
         u64::less((a.0.to_bits(), a.1), (b.0.to_bits(), b.1))
     }

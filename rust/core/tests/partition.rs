@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 /// Every state is k item lists; nothing is remembered, every sum is added up anew from left to right.
 fn naive<W: Weight>(weights: &[W], k: usize, equal_size: bool) -> Vec<Vec<u32>> {
     type State = Vec<Vec<u32>>;
-    let sum = |set: &[u32]| set.iter().fold(W::default(), |sum, &i| sum.plus(weights[i as usize]));
+    let sum = |set: &[u32]| set.iter().fold(W::default(), |sum, &i| sum + weights[i as usize]);
     let set_order =
         |a: &Vec<u32>, b: &Vec<u32>| sum(a).order(sum(b)).then(a.len().cmp(&b.len())).then(a.first().cmp(&b.first()));
     let state_order = |a: &State, b: &State| {
-        let spread = |state: &State| sum(&state[0]).minus(sum(&state[k - 1]));
+        let spread = |state: &State| sum(&state[0]) - sum(&state[k - 1]);
         spread(a).order(spread(b)).then_with(|| set_order(&a[0], &b[0]))
     };
     let mut items: Vec<u32> = (0..weights.len() as u32).collect();
