@@ -18,7 +18,7 @@ use crate::partition::partition;
 use crate::ranks::{Ranks, level_ranks};
 use crate::room::Limits;
 use crate::rows::Rows;
-use crate::starts::{deal_rows, deal_to_cheapest, first_fit_decreasing, split_dearest};
+use crate::starts::{deal_rows, deal_to_cheapest, first_fit_as_given, first_fit_decreasing, split_dearest};
 use crate::trade::Search;
 use std::cmp::Reverse;
 
@@ -107,7 +107,8 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
     };
     let mut drafts: Vec<Draft> = match problem.objective {
         Objective::Step | Objective::MicroBatch => {
-            let starts = [rows(EVEN), rows(EVEN / 4), deal_to_cheapest(samples, count)];
+            let given = Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count);
+            let starts = [rows(EVEN), rows(EVEN / 4), deal_to_cheapest(samples, count), given];
             starts.into_iter().flatten().map(|batches| draft(batches, count)).collect()
         }
         Objective::Pipeline { .. } => {

@@ -10,6 +10,17 @@ use std::collections::BinaryHeap;
 pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
     let mut order: Vec<u32> = (0..samples.len() as u32).collect();
     order.sort_unstable_by_key(|&sample| Reverse((samples.room.length(sample), sample)));
+    first_fit_of(samples, &order)
+}
+
+/// First fit in the caller's order; mixes dear and cheap samples where costs have little to do with lengths.
+pub(crate) fn first_fit_as_given(samples: &Samples) -> Vec<MicroBatch> {
+    let mut order: Vec<u32> = (0..samples.len() as u32).collect();
+    order.sort_unstable_by_key(|&sample| samples.original[sample as usize]);
+    first_fit_of(samples, &order)
+}
+
+fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
     if let Some(max_tokens) = samples.room.only_cap() {
         let lengths: Vec<i64> = order.iter().map(|&sample| samples.room.length(sample).cast_signed()).collect();
         return first_fit(&lengths, max_tokens)
@@ -18,7 +29,7 @@ pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
             .collect();
     }
     let mut batches: Vec<MicroBatch> = Vec::new();
-    for sample in order {
+    for &sample in order {
         match batches.iter_mut().find(|batch| samples.accepts(batch, sample)) {
             Some(batch) => samples.add(batch, sample),
             None => batches.push(samples.batch([sample])),
