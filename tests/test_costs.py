@@ -78,6 +78,8 @@ def test_files_that_are_no_saved_cost(tmp_path, content, message):
 def test_words_that_mean_nothing(tmp_path):
     with pytest.raises(ValueError, match="must be a built-in shape, got 'qwen9'; near it"):
         read_cost("qwen9")
+    with pytest.raises(ValueError, match="models/qwen3-8b: no such file or folder"):
+        read_cost("models/qwen3-8b")
     with pytest.raises(ValueError, match=r"absent\.json: No such file"):
         read_cost(str(tmp_path / "absent.json"))
     (tmp_path / "cost.json").write_text(json.dumps(HF_DENSE))
