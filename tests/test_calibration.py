@@ -255,7 +255,16 @@ def test_a_schedule_needs_lengths():
     with pytest.raises(ValueError, match="lengths must be given with a schedule"):
         MicroBatches.of(schedule)
     with pytest.raises(ValueError, match="lengths must cover all samples of the schedule, got 2"):
+        MicroBatches.of(schedule.rank(0), [1, 2])
+    with pytest.raises(ValueError, match="lengths must hold one length for each of 3 samples, got 2"):
         MicroBatches.of(schedule, [1, 2])
+    with pytest.raises(ValueError, match="lengths must be those that were planned"):
+        MicroBatches.of(schedule, [1, 2, 4])
+
+
+def test_windows_of_a_name_are_refused():
+    with pytest.raises(ValueError, match="windows_of must be a CostModel, got 'gpt-oss-20b'"):
+        CostModel.fit([[1]], [1.0], windows_of="gpt-oss-20b")
 
 
 # The fitted cost

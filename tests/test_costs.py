@@ -87,6 +87,12 @@ def test_words_that_mean_nothing(tmp_path):
         load_cost(tmp_path / "cost.json")
 
 
+def test_what_is_no_cost_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="cost must be a CostModel or a FittedCost, got 'qwen3-8b'"):
+        save_cost("qwen3-8b", tmp_path / "cost.json")
+    assert not (tmp_path / "cost.json").exists()
+
+
 def test_flops_models():
     args = SimpleNamespace(**load_shape("qwen3-8b"))
     assert select_flops_model(args).flops([1000]).tolist() == PublishedFlops(args).flops([1000]).tolist()

@@ -6,7 +6,7 @@ The core checks what it reads anyway: floats, and sums.
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar, get_args
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,13 @@ _Integer = TypeVar("_Integer", bound=np.integer[Any])
 
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
+
+
+class CostFunction(Protocol):
+    """Anything that says what each sample costs."""
+
+    def flops(self, lengths: Ints, /) -> npt.ArrayLike:
+        """Return the cost of each length."""
 
 
 def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
@@ -82,11 +89,31 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
     return np.ascontiguousarray(_not_negative(array, name), dtype=np.int64).view(np.uint64)
 
 
+def as_cost_function(cost: CostFunction, name: str) -> CostFunction:
+    """Return a cost that can be asked for every length."""
+    if isinstance(cost, type) or not callable(getattr(cost, "flops", None)):
+        raise ValueError(f"{name} must have flops(lengths), as CostModel.from_name('qwen3-8b') has, got {cost!r}")
+    return cost
+
+
+def as_sample_costs(costs: npt.ArrayLike | CostFunction, lengths: Ints | None) -> Weights:
+    """Return what samples of these lengths cost, from an array or from anything with ``flops(lengths)``."""
+    if isinstance(costs, str | type) or not any(hasattr(costs, way) for way in ("flops", "__len__", "__array__")):
+        raise ValueError(f"costs must be an array, or an object with flops(lengths), got {costs!r}")
+    if hasattr(costs, "flops"):
+        if lengths is None:
+            raise ValueError("lengths must be given with costs that have flops(lengths), got None")
+        costs = costs.flops(lengths)
+    return as_weights(costs, "costs")
+
+
 def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}: {error}") from None
+    if array.ndim == 0:
+        raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
     if array.dtype.kind not in "iufO":

@@ -173,6 +173,8 @@ def fit(
     per_sequence: bool = False,
 ) -> FittedCost:
     """Fit a cost to measured micro-batches; see `CostModel.fit`."""
+    if windows_of is not None and not hasattr(windows_of, "windows"):
+        raise ValueError(f"windows_of must be a CostModel, got {windows_of!r}")
     batches, times = _medians(*checked_measurements(micro_batches, seconds, lengths))
     if len(batches) < FEWEST:
         raise ValueError(f"micro_batches must hold at least {FEWEST} different ones to fit, got {len(batches)}")

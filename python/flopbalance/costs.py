@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from flopbalance.arguments import FLOPS_MODELS
+from flopbalance.arrays import CostFunction
 from flopbalance.calibration import FittedCost
 from flopbalance.cost_model import CostModel
 from flopbalance.json_file import read_json
 from flopbalance.models import load_shape
-from flopbalance.plan import CostFunction
 from flopbalance.published import PublishedFlops
 
 SOURCES = (
@@ -102,7 +102,9 @@ def save_cost(cost: CostModel | FittedCost, path: str | os.PathLike[str]) -> Non
     path : path
         Replaced when it exists.
     """
-    kind = next(kind for kind, known in _KINDS.items() if isinstance(cost, known))
+    kind = next((kind for kind, known in _KINDS.items() if isinstance(cost, known)), None)
+    if kind is None:
+        raise ValueError(f"cost must be a CostModel or a FittedCost, got {cost!r}")
     values = {name: value for name, value in dataclasses.asdict(cost).items() if name != "components"}
     Path(path).write_text(json.dumps({_MARK: kind, **values}, indent=1) + "\n", encoding="utf-8")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.arrays import Ints, as_count
+from flopbalance.arrays import Ints, as_count, as_lengths
 from flopbalance.notebook import schedule_html
 
 _VERSION = 1
@@ -289,6 +289,22 @@ class Schedule(_Arrays):
 
     def _repr_html_(self) -> str:
         return schedule_html(self)
+
+
+def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
+    """Return lengths as int64, which must be those that a schedule was planned with."""
+    if not isinstance(schedule, Schedule):
+        raise ValueError(f"schedule must be a Schedule, as plan returns it, got {type(schedule).__name__}")
+    tokens = as_lengths(lengths, "lengths")
+    if len(tokens) != schedule.num_samples:
+        raise ValueError(f"lengths must hold one length for each of {schedule.num_samples} samples, got {len(tokens)}")
+    sums = np.add.reduceat(tokens[schedule.samples], schedule.micro_batch_offsets[:-1])
+    for i in np.flatnonzero(sums != schedule.micro_batch_tokens)[:1]:
+        planned = schedule.micro_batch_tokens[i]
+        raise ValueError(
+            f"lengths must be those that were planned, got {sums[i]} tokens in micro-batch {i} instead of {planned}"
+        )
+    return tokens
 
 
 def _count(count: int, noun: str) -> str:

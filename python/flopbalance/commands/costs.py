@@ -6,12 +6,13 @@ import argparse
 
 import numpy as np
 
+from flopbalance.arrays import CostFunction
 from flopbalance.balance_report import report
 from flopbalance.calibration import FittedCost
 from flopbalance.costs import SOURCES, read_cost
 from flopbalance.lengths_file import read_lengths
 from flopbalance.models import shape_names
-from flopbalance.plan import CostFunction, plan
+from flopbalance.plan import plan
 from flopbalance.published import PublishedFlops
 from flopbalance.rollout import Rollout, synthetic_rollout
 from flopbalance.table import format_table
