@@ -60,7 +60,10 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
         with np.errstate(invalid="ignore"):
             whole = (np.abs(array) < _EXACT_FLOAT) & (array == np.floor(array))
         if not whole.all():
-            _refuse(~whole, array, name, "a whole number")
+            if not isinstance(values, np.ndarray):  # NumPy makes floats of large integers in a list
+                return np.array(_integers_of_objects(np.array(values, dtype=object), name, limit=63), dtype=np.int64)
+            large = ~whole & (np.abs(array) >= _EXACT_FLOAT)
+            _refuse(~whole, array, name, "below 2^53 as a float" if large[np.argmin(whole)] else "a whole number")
     else:
         _integers_of_objects(array, name, limit=63)
     return np.ascontiguousarray(array, dtype=np.int64)
@@ -117,6 +120,9 @@ def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
     if array.dtype.kind not in "iufO":
+        for i, value in enumerate(np.array(values, dtype=object) if array.dtype.kind == "U" else ()):
+            if isinstance(value, str):
+                raise ValueError(f"{name}[{i}] must be a number, got {str(value)!r}")
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
     return array
 
@@ -139,7 +145,8 @@ def _integers_of_objects(array: npt.NDArray[np.object_], name: str, limit: int) 
         try:
             if isinstance(value, (bool, np.bool_)):
                 raise TypeError
-            number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+            whole = isinstance(value, float | np.floating) and value.is_integer()
+            number = int(value) if whole else operator.index(value)
         except TypeError:
             raise ValueError(f"{name}[{i}] must be a whole number, got {value!r}") from None
         if number < 0:
