@@ -41,7 +41,7 @@ def npz(**arrays):
 
 
 def parquet(**columns):
-    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'flopbalance[parquet]'")
     import pyarrow.parquet
 
     buffer = io.BytesIO()
@@ -157,7 +157,7 @@ def test_parquet_faults(write):
 
 def test_parquet_without_pyarrow(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"a\.parquet: expected pyarrow .*: pip install pyarrow"):
+    with pytest.raises(ValueError, match=r"a\.parquet: expected pyarrow .*: pip install 'flopbalance\[parquet\]'"):
         read_lengths(write("a.parquet", "PAR1"))
 
 

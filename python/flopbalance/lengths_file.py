@@ -45,7 +45,7 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None, rollou
     .json         a list of the same, or an object of such lists
     .npy          an array of one dimension
     .npz          arrays of one dimension, by name
-    .parquet      a column of numbers or of lists of tokens; needs pyarrow
+    .parquet      a column of numbers or of lists of tokens; needs the extra ``[parquet]``
     ============  ==============================================================================
 
     Text is UTF-8, with or without a byte order mark, in lines that end in LF or CRLF; empty lines are skipped. Any of
@@ -336,7 +336,7 @@ def _read_parquet(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
         compute: Any = importlib.import_module("pyarrow.compute")
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise ValueError("expected pyarrow to read .parquet, found none: pip install pyarrow") from None
+        raise ValueError("expected pyarrow to read .parquet, found none: pip install 'flopbalance[parquet]'") from None
     with _parsing("a Parquet file"):
         file = parquet.ParquetFile(stream)
 

@@ -105,8 +105,8 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
         "file",
         metavar="FILE",
         nargs="?",
-        help="sample lengths: .txt, .csv, .tsv, .jsonl, .json, .npy, .npz or .parquet, also .gz; - is standard input "
-        "(default: a built-in rollout of a reasoning model)",
+        help="sample lengths: .txt, .csv, .tsv, .jsonl, .json, .npy, .npz or .parquet (with pip install "
+        "'flopbalance[parquet]'), also .gz; - is standard input (default: a built-in rollout of a reasoning model)",
     )
     lengths.add_argument("--column", metavar="NAME", help="the column or array that holds the lengths")
     lengths.add_argument(
