@@ -304,3 +304,9 @@ def test_a_fit_describes_itself():
     assert windowed.overtaking_length is None
     assert FittedCost(0.1, 1e-5, 1e-9).overtaking_length == 10_000
     assert FittedCost(0.1, 0.0, 0.0).overtaking_length is None
+
+
+def test_a_micro_batch_without_tokens_is_refused_by_index():
+    batches = [*mixed_batches(np.random.default_rng(0)), [0, 0]]
+    with pytest.raises(ValueError, match=r"micro_batches\[150\] must hold a token to fit, got none"):
+        CostModel.fit(batches, times_of(batches) + 1e-3)

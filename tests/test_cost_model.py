@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopbalance import CostModel
+from flopbalance import CostModel, PublishedFlops
 from flopbalance.models import built_in_shapes
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "flops_dev.json").read_text())
@@ -832,3 +832,69 @@ def test_both_readers_agree(pair):
     from_args, from_config = CostModel.from_args(args), CostModel.from_hf_config(config)
     assert from_args == from_config
     assert from_args.components == from_config.components
+
+
+# Hostile input
+
+
+@pytest.mark.parametrize("text", ["+".join(["[1]"] * 300_000), "[1]" + "*1" * 300_000, "1" + "()" * 300_000])
+def test_long_patterns_never_reach_the_parser(text):
+    with pytest.raises(ValueError, match="moe_layer_freq must be an integer or lists joined by"):
+        CostModel.from_args({**MOE, "moe_layer_freq": text})
+
+
+def test_coefficients_of_numpy_count_as_exactly_as_others():
+    lengths = [10**9] * 100_000
+    model = CostModel(np.int64(10**15), np.int32(7), np.int64(3), [(np.int64(128), np.int32(5))])
+    assert model == CostModel(10**15, 7, 3, ((128, 5),))
+    assert model.total_flops(lengths) == CostModel(10**15, 7, 3, ((128, 5),)).total_flops(lengths) > 2**64
+    assert all(type(value) is int for value in (model.per_token, model.lm_head, model.per_pair, *model.windows[0]))
+
+
+@pytest.mark.parametrize("windows", [None, 5, ((5,),), "ab", ((1, 2, 3),)])
+def test_what_are_no_windows_is_refused(windows):
+    with pytest.raises(ValueError, match="windows must be pairs"):
+        CostModel(1, windows=windows)
+
+
+@pytest.mark.parametrize("layers", [10_001, 300_000_000, 2**40])
+def test_too_many_layers_are_refused_before_they_fill_memory(layers):
+    with pytest.raises(ValueError, match=f"args.num_layers must be an integer <= 10,000, got {layers}"):
+        CostModel.from_args({**DENSE, "num_layers": layers})
+    with pytest.raises(ValueError, match=f"args.num_layers must be an integer <= 10,000, got {layers}"):
+        PublishedFlops({**DENSE, "num_layers": layers})
+    with pytest.raises(ValueError, match=f"config.num_hidden_layers must be an integer <= 10,000, got {layers}"):
+        CostModel.from_hf_config({**HF_DENSE, "num_hidden_layers": layers})
+    with pytest.raises(ValueError, match=f"mtp_layers must be an integer <= 10,000, got {layers}"):
+        CostModel.from_args(DENSE, mtp_layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model_type": ["llama"]}, r"config.model_type must be a text, got \['llama'\]"),
+        ({"model_type": {}}, "config.model_type must be a text"),
+        ({"layer_types": 5}, "config.layer_types must be a list, got 5"),
+        ({"architectures": 5}, "config.architectures must be a list, got 5"),
+        ({"model_type": "qwen2_moe", "mlp_only_layers": 5}, "config.mlp_only_layers must be a list of layers, got 5"),
+        ({"model_type": "qwen2_moe", "mlp_only_layers": ["0"]}, r"config.mlp_only_layers\[0\] must be an integer >= 0"),
+        (
+            {"model_type": "glm4_moe", "mlp_layer_types": ["dense", "thin"]},
+            r"mlp_layer_types\[1\] must be dense or sparse",
+        ),
+        ({"use_bidirectional_attention": True}, "use_bidirectional_attention = True: the model is no decoder"),
+        ({"model_type": "qwen2", "is_causal": False}, "config.is_causal = False: the model is no decoder"),
+        ({"architectures": ["LlamaBidirectionalModel"]}, "'LlamaBidirectionalModel' is no decoder"),
+    ],
+    ids=str,
+)
+def test_fields_of_the_wrong_kind_are_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        CostModel.from_hf_config({**HF_DENSE, **fields})
+
+
+def test_other_wrong_types_are_refused_by_name():
+    with pytest.raises(ValueError, match="model must be the name of a built-in shape, got None"):
+        CostModel.from_name(None)
+    with pytest.raises(ValueError, match=r"recompute must be .* got \[\]"):
+        CostModel(1).weights([1], recompute=[])

@@ -65,6 +65,15 @@ def test_what_a_word_means(tmp_path):
         ('{"flopbalance_cost": "fitted", "per_micro_batch": 0, "per_token": "a", "per_square": 0}', "per_token must"),
         ('{"flopbalance_cost": "exact", "per_token": 1', "no valid JSON"),
         ("[]", "must hold a JSON object, got list"),
+        ('{"flopbalance_cost": []}', r"must be a saved cost, of kind exact or fitted, got kind \[\]"),
+        (
+            '{"flopbalance_cost": "exact", "per_token": 1, "notes": 7}',
+            "no whole saved cost: notes must be texts, got 7",
+        ),
+        (
+            f'{{"flopbalance_cost": "fitted", "per_micro_batch": 0, "per_token": {10**400}, "per_square": 0}}',
+            "no whole saved cost: per_token must be a finite number >= 0, got 1000",
+        ),
     ],
 )
 def test_files_that_are_no_saved_cost(tmp_path, content, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.arrays import Ints, as_lengths
-from flopbalance.fields import check_coefficient, check_windows
+from flopbalance.fields import as_coefficient, as_windows
 from flopbalance.micro_batches import MicroBatches, MicroBatchesLike
 from flopbalance.overtaking import overtaking, overtaking_length
 from flopbalance.table import format_table
@@ -92,10 +93,11 @@ class FittedCost:
     def __post_init__(self) -> None:
         for name in ("per_micro_batch", "per_token", "per_square", "per_sequence"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
-        check_coefficient(self.per_pair, "per_pair")
-        check_windows(self.windows)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+                raise ValueError(f"{name} must be a finite number >= 0, got {value!r:.60}")
+            object.__setattr__(self, name, float(value))
+        object.__setattr__(self, "per_pair", as_coefficient(self.per_pair, "per_pair"))
+        object.__setattr__(self, "windows", as_windows(self.windows))
 
     def flops(self, lengths: npt.ArrayLike) -> Floats:
         """Return the seconds of each sequence; named like the method of every other cost.
@@ -175,7 +177,10 @@ def fit(
     """Fit a cost to measured micro-batches; see `CostModel.fit`."""
     if windows_of is not None and not hasattr(windows_of, "windows"):
         raise ValueError(f"windows_of must be a CostModel, got {windows_of!r}")
-    batches, times = _medians(*checked_measurements(micro_batches, seconds, lengths))
+    batches, times = checked_measurements(micro_batches, seconds, lengths)
+    for i in np.flatnonzero(batches.sums(batches.lengths) == 0)[:1]:
+        raise ValueError(f"micro_batches[{i}] must hold a token to fit, got none")
+    batches, times = _medians(batches, times)
     if len(batches) < FEWEST:
         raise ValueError(f"micro_batches must hold at least {FEWEST} different ones to fit, got {len(batches)}")
     per_pair, windows = (windows_of.per_pair, windows_of.windows) if windows_of else (1, ())

@@ -13,7 +13,7 @@ from flopbalance import _core, calibration
 from flopbalance.arrays import as_integers
 from flopbalance.calibration import FittedCost
 from flopbalance.decoder import LM_HEAD, Component, Decoder
-from flopbalance.fields import check_coefficient, check_windows, whole_number
+from flopbalance.fields import as_coefficient, as_layers, as_windows, whole_number
 from flopbalance.hugging_face import read_hugging_face
 from flopbalance.megatron import read_megatron
 from flopbalance.micro_batches import MicroBatchesLike
@@ -75,8 +75,11 @@ class CostModel:
 
     def __post_init__(self) -> None:
         for name in ("per_token", "lm_head", "per_pair"):
-            check_coefficient(getattr(self, name), name)
-        check_windows(self.windows)
+            object.__setattr__(self, name, as_coefficient(getattr(self, name), name))
+        object.__setattr__(self, "windows", as_windows(self.windows))
+        if not isinstance(self.notes, tuple | list) or not all(isinstance(note, str) for note in self.notes):
+            raise ValueError(f"notes must be texts, got {self.notes!r}")
+        object.__setattr__(self, "notes", tuple(self.notes))
 
     @classmethod
     def from_args(cls, args: Any, *, mtp_layers: int = 0, padded_vocab_size: int | None = None) -> CostModel:
@@ -214,7 +217,7 @@ class CostModel:
         if padded_vocab_size is not None:
             rows = whole_number(padded_vocab_size, "padded_vocab_size", minimum=decoder.vocabulary)
             decoder = replace(decoder, vocabulary=rows)
-        components = decoder.components(whole_number(mtp_layers, "mtp_layers", minimum=0))
+        components = decoder.components(as_layers(mtp_layers, "mtp_layers", minimum=0))
         windows: Counter[int | None] = Counter()
         for component in components:
             windows[component.window] += component.per_pair
@@ -317,7 +320,7 @@ class CostModel:
         """
         if phase not in ("train", "forward"):
             raise ValueError(f"phase must be 'train' or 'forward', got {phase!r}")
-        if recompute not in _STEPS:
+        if recompute not in tuple(_STEPS):
             raise ValueError(f"recompute must be 'none', 'full' or 'selective', got {recompute!r}")
         layers, head, pairs = (2, 2, 2) if phase == "forward" else _STEPS[recompute]
         if flash_attention and phase == "train":

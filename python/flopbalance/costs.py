@@ -78,7 +78,7 @@ def read_cost(source: str | os.PathLike[str], flops_model: str = "exact") -> Cos
     True
     """
     path = Path(source)
-    if path.is_dir():
+    if path.is_dir() and os.fspath(source):
         return CostModel.from_hf_config(path)
     if not (path.is_file() or path.suffix.lower() == ".json"):
         if path.name != os.fspath(source):
@@ -130,7 +130,7 @@ def load_cost(path: str | os.PathLike[str]) -> CostModel | FittedCost:
 
 def _from_document(values: dict[str, Any], path: Path) -> CostModel | FittedCost:
     kind = values.pop(_MARK, None)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"{path}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {kind!r}")
     try:
         values["windows"] = tuple((window, cost) for window, cost in values.get("windows", ()))

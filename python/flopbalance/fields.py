@@ -28,17 +28,35 @@ COEFFICIENT_LIMIT = 2**59
 """64 bits hold a few coefficients below it, added and weighted."""
 
 
-def check_coefficient(value: Any, name: str) -> None:
-    """Refuse what is no coefficient of a cost curve."""
-    if whole_number(value, name, minimum=0) >= COEFFICIENT_LIMIT:
+MOST_LAYERS = 10_000
+"""No model has more; each is held in memory."""
+
+
+def as_layers(value: Any, name: str, minimum: int = 1) -> int:
+    """Return a number of layers."""
+    if whole_number(value, name, minimum) > MOST_LAYERS:
+        raise ValueError(f"{name} must be an integer <= {MOST_LAYERS:,}, got {value}")
+    return int(value)
+
+
+def as_coefficient(value: Any, name: str) -> int:
+    """Return a coefficient of a cost curve as Python's integer, which no product wraps."""
+    number = whole_number(value, name, minimum=0)
+    if number >= COEFFICIENT_LIMIT:
         raise ValueError(f"{name} must be below 2^59, got {value}")
+    return number
 
 
-def check_windows(windows: tuple[tuple[Any, Any], ...]) -> None:
-    """Refuse what are no windows of a cost curve."""
-    for i, (window, cost) in enumerate(windows):
-        whole_number(window, f"windows[{i}][0]", minimum=1)
-        check_coefficient(cost, f"windows[{i}][1]")
+def as_windows(windows: Any) -> tuple[tuple[int, int], ...]:
+    """Return windows of a cost curve as tuples of Python's integers."""
+    try:
+        pairs = [(window, cost) for window, cost in windows]
+    except (TypeError, ValueError):
+        raise ValueError(f"windows must be pairs (window, FLOPs per pair), got {windows!r}") from None
+    return tuple(
+        (whole_number(window, f"windows[{i}][0]", minimum=1), as_coefficient(cost, f"windows[{i}][1]"))
+        for i, (window, cost) in enumerate(pairs)
+    )
 
 
 class Fields:
@@ -67,6 +85,10 @@ class Fields:
         if not self.has(field):
             raise ValueError(f"{self.name(field)} is missing")
         return whole_number(self.get(field), self.name(field), minimum)
+
+    def layers(self, field: str) -> int:
+        """Value of a field that says how many layers there are."""
+        return as_layers(self.size(field), self.name(field))
 
     def size_or(self, field: str, default: int, minimum: int = 1) -> int:
         """Value of an integer field, ``default`` when it is absent or None."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from flopbalance.common_fields import groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.decoder import Attention, Decoder, DenseMLP, Experts, Indexer, LatentAttention, Layer
-from flopbalance.fields import Fields
+from flopbalance.fields import Fields, whole_number
 from flopbalance.json_file import read_json
 
 
@@ -39,12 +39,13 @@ def read_hugging_face(config: Any) -> Decoder:
     text = whole.get("text_config")
     values = {"model_type": whole["model_type"], **text} if isinstance(text, Mapping) else whole
     nested = values is not whole
+    _check_kind(values)
     family = _FAMILIES.get(_ALIASES.get(values["model_type"], values["model_type"])) or _plain_family(values)
     own_names = {standard: values[own] for own, standard in family.names.items() if own in values}
     called = {standard: own for own, standard in family.names.items() if standard not in values}
     defaults = {**family.defaults, **(family.nested_defaults if nested else {})}
     fields = Fields({**defaults, **values, **own_names}, "config", called)
-    num_layers, hidden = fields.size("num_hidden_layers"), fields.size("hidden_size")
+    num_layers, hidden = fields.layers("num_hidden_layers"), fields.size("hidden_size")
     window = _window(fields)
     kinds = _kinds(fields, family, num_layers, window)
     full = (_latent_attention if family.latent else _attention)(fields, family, num_layers)
@@ -81,7 +82,12 @@ def _but_every(interval: str) -> Rule:
 
 def _sparse_steps(fields: Fields, layer: int) -> bool:
     """Qwen's rule for experts."""
-    return layer not in (fields.get("mlp_only_layers") or ()) and (layer + 1) % fields.size("decoder_sparse_step") == 0
+    dense = fields.get("mlp_only_layers") or ()
+    if not isinstance(dense, list | tuple):
+        raise ValueError(f"{fields.name('mlp_only_layers')} must be a list of layers, got {dense!r}")
+    for i, one in enumerate(dense):
+        whole_number(one, f"{fields.name('mlp_only_layers')}[{i}]", minimum=0)
+    return layer not in dense and (layer + 1) % fields.size("decoder_sparse_step") == 0
 
 
 def _after_dense_layers(fields: Fields, layer: int) -> bool:
@@ -218,6 +224,20 @@ _NOT_PLAIN = re.compile(
 _ENCODERS = re.compile("bert|electra|mpnet|clip|siglip|vit|esm|xlnet|longformer|encoder")
 
 
+def _check_kind(values: Mapping[str, Any]) -> None:
+    """Refuse fields of the wrong type by which a family is found, and attention that is not causal in any family."""
+    for name, kinds in (("model_type", str), ("architectures", list | tuple), ("layer_types", list | tuple)):
+        if values.get(name) is not None and not isinstance(values[name], kinds):
+            expected = "a text" if kinds is str else "a list"
+            raise ValueError(f"config.{name} must be {expected}, got {values[name]!r}")
+    for name, both_ways in (("use_bidirectional_attention", (True, "all")), ("is_causal", (False,))):
+        if values.get(name) is not None and values[name] in both_ways:
+            raise ValueError(f"config.{name} = {values[name]!r}: the model is no decoder, its attention is not causal")
+    for architecture in values.get("architectures") or ():
+        if "Bidirectional" in str(architecture):
+            raise ValueError(f"config.architectures = {architecture!r} is no decoder: its attention is not causal")
+
+
 def _plain_family(values: Mapping[str, Any]) -> _Family:
     """Read an unknown family as a plain decoder, with a warning, if its fields describe one."""
     name = f"model_type {values['model_type']!r}"
@@ -284,7 +304,7 @@ def _mlps(fields: Fields, family: _Family, num_layers: int) -> list[DenseMLP | E
     if names is None:
         return [DenseMLP(fields.size("intermediate_size"))] * num_layers
     if fields.get("mlp_layer_types") is not None:
-        moe = [kind == "sparse" for kind in fields.per_layer("mlp_layer_types", num_layers)]
+        moe = [kind == "sparse" for kind in _mlp_kinds(fields, num_layers)]
     else:
         moe = [names.layers(fields, layer) for layer in range(num_layers)]
     mlps: dict[bool, DenseMLP | Experts] = {}
@@ -303,6 +323,14 @@ def _mlps(fields: Fields, family: _Family, num_layers: int) -> list[DenseMLP | E
             shared_gate=names.shared_gate,
         )
     return [mlps[holds] for holds in moe]
+
+
+def _mlp_kinds(fields: Fields, num_layers: int) -> Sequence[Any]:
+    kinds = fields.per_layer("mlp_layer_types", num_layers)
+    for layer, kind in enumerate(kinds):
+        if kind not in ("dense", "sparse"):
+            raise ValueError(f"{fields.name('mlp_layer_types')}[{layer}] must be dense or sparse, got {kind!r}")
+    return kinds
 
 
 def _as_mapping(config: Any) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ def read_json(path: Path) -> dict[str, Any]:
         There is no such file, or it holds no JSON object; the message begins with its name.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             values = json.load(file)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error

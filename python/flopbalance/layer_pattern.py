@@ -11,6 +11,8 @@ import numpy as np
 from flopbalance.fields import whole_number
 
 _MOST_LAYERS = 100_000
+_LONGEST_TEXT = 4_000
+"""Characters; a deeper text can exhaust the stack of Python's own parser."""
 
 
 def moe_layers(frequency: Any, num_layers: int) -> list[bool]:
@@ -68,7 +70,7 @@ def parse_pattern(text: str, name: str) -> int | list[int]:
     Raises
     ------
     ValueError
-        Anything else in the text, or more than 100,000 layers.
+        Anything else in the text, more than 100,000 layers, or more than 4,000 characters.
 
     Examples
     --------
@@ -78,6 +80,8 @@ def parse_pattern(text: str, name: str) -> int | list[int]:
     2
     """
     try:
+        if len(text) > _LONGEST_TEXT:
+            raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass

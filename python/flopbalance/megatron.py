@@ -38,7 +38,7 @@ def read_megatron(args: Any) -> Decoder:
     for field in _OTHER_LAYERS:
         if fields.get(field):
             raise ValueError(f"{fields.name(field)} = {fields.get(field)!r} has layers of unknown cost")
-    num_layers, hidden = fields.size("num_layers"), fields.size("hidden_size")
+    num_layers, hidden = fields.layers("num_layers"), fields.size("hidden_size")
     variant = _has_variant(fields)
     latent = fields.flag("multi_latent_attention")
     full = _latent_attention(fields, variant, num_layers) if latent else [_attention(fields, hidden)] * num_layers

@@ -34,6 +34,8 @@ def load_shape(name: str) -> Shape:
     >>> load_shape("Qwen3-8B")["hidden_size"]
     4096
     """
+    if not isinstance(name, str):
+        raise ValueError(f"model must be the name of a built-in shape, got {name!r}")
     shapes = built_in_shapes()
     names = {known.lower(): known for known in shapes}
     if name.lower() not in names:

@@ -63,7 +63,7 @@ class PublishedFlops:
             keys = 4 * hidden * fields.size("num_query_groups") * fields.size("kv_channels")
         attention = query + keys + 2 * hidden * hidden
         pairs = heads * (query_dim + value_dim)
-        num_layers = fields.size("num_layers")
+        num_layers = fields.layers("num_layers")
         moe = sum(_moe_layers(fields, num_layers))
         terms = []
         for layers, width in ((num_layers - moe, _dense_width), (moe, _experts_width)):
