@@ -159,3 +159,30 @@ def test_the_example_beats_counting_tokens():
     process = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=300)
     tokens, fit = (float(line.split()[-1].rstrip("%")) for line in process.stdout.splitlines()[-2:])
     assert fit < tokens
+
+
+def test_numbers_beyond_64_bits_end_in_one_line(tmp_path):
+    (tmp_path / "long.txt").write_text(f"{2**40}\n")
+    message = refused("plan", tmp_path / "long.txt", "--flops-model", "exact", "--dp-size", 1)
+    assert str(2**40) in message
+
+
+@pytest.mark.parametrize("option", ["--max-tokens", "--global-batch-size"])
+def test_zero_is_a_number_that_was_given(option):
+    assert "got 0" in refused("costs", "--model", "qwen3-8B", option, 0)
+
+
+@pytest.mark.parametrize("option", ["--model", "--cost"])
+def test_an_empty_word_is_no_model(option):
+    assert refused("plan", option, "") == "model must be a built-in shape, got ''; flopbalance costs --list"
+
+
+def test_a_fit_is_saved_even_where_nothing_can_be_planned_with_it(tmp_path):
+    assert "dp_size" in refused_after_output("calibrate", LOG, "--dp-size", 0, "--save", tmp_path / "fit.json")
+    assert isinstance(load_cost(tmp_path / "fit.json"), FittedCost)
+
+
+def refused_after_output(*arguments):
+    process = run(*arguments)
+    assert process.returncode == 2
+    return process.stderr

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _discard_output()
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         return _refuse(str(error))
     return code
 

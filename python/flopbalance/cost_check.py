@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import CostFunction, as_cost_function, as_integers
+from flopbalance.arrays import CostFunction, as_cost_function, as_integers, as_sample_costs
 from flopbalance.calibration import checked_measurements
 from flopbalance.micro_batches import MicroBatches, MicroBatchesLike
 from flopbalance.schedule import Schedule
@@ -123,11 +123,17 @@ def check_costs(
 
 
 def _predict(cost: CostFunction, batches: MicroBatches) -> Floats:
-    predicted = batches.sums(np.asarray(cost.flops(batches.lengths)))
+    costs = as_sample_costs(cost, batches.lengths)
+    if len(costs) != len(batches.lengths):
+        raise ValueError(f"cost must return one value for each of {len(batches.lengths)} lengths, got {len(costs)}")
+    predicted = batches.sums(np.asarray(costs, dtype=np.float64))
     predicted += getattr(cost, "per_micro_batch", 0.0)
-    if not (predicted > 0).all():
-        i = int(np.argmin(predicted))
-        raise ValueError(f"cost must be positive for every micro-batch, got {predicted[i]} for micro_batches[{i}]")
+    usable = np.isfinite(predicted) & (predicted > 0)
+    if not usable.all():
+        i = int(np.argmin(usable))
+        raise ValueError(
+            f"cost must be positive and finite for every micro-batch, got {predicted[i]} for micro_batches[{i}]"
+        )
     return predicted
 
 

@@ -57,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
     if options.cost is not None:
         costs[options.cost] = np.asarray(read_cost(options.cost).flops(batches.lengths))
     fitted = CostModel.fit(batches, seconds, windows_of=windows_of, per_sequence=options.per_sequence)
+    if options.save is not None:
+        save_cost(fitted, options.save)
     print(
         f"{len(batches):,} micro-batches, {fitted.micro_batches:,} of them different, "
         f"of sequences up to {fitted.longest:,} tokens\n"
@@ -65,7 +67,6 @@ def run(options: argparse.Namespace) -> int:
     print()
     print(_changes({**costs, "the fit": fitted.flops(batches.lengths)}, batches, options.dp_size))
     if options.save is not None:
-        save_cost(fitted, options.save)
         print(f"\nSaved to {options.save}")
     return 0
 

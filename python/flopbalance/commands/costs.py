@@ -113,8 +113,8 @@ def _imbalances(
     model: CostFunction, published: PublishedFlops | None, rollout: Rollout, options: argparse.Namespace
 ) -> list[str]:
     lengths = rollout.lengths
-    cap = options.max_tokens or int(lengths.max())
-    batch_size = options.global_batch_size or min(1024, len(lengths))
+    cap = int(lengths.max()) if options.max_tokens is None else options.max_tokens
+    batch_size = min(1024, len(lengths)) if options.global_batch_size is None else options.global_batch_size
     exact = np.asarray(model.flops(lengths))
     cells = []
     for cost in (lengths, published, exact):

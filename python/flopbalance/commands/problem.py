@@ -183,7 +183,7 @@ def read_problem(options: argparse.Namespace) -> Problem:
         rollout = read_lengths(options.file, options.column, options.rollout_column)
     return Problem(
         rollout=rollout,
-        costs=np.asarray(read_cost(options.cost or options.model, options.flops_model).flops(rollout.lengths)),
+        costs=np.asarray(read_cost(_source(options), options.flops_model).flops(rollout.lengths)),
         dp_size=options.dp_size,
         max_tokens=options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size"),
         micro_batch_size=None if options.use_dynamic_batch_size else options.micro_batch_size,
@@ -194,6 +194,11 @@ def read_problem(options: argparse.Namespace) -> Problem:
         on_oversize=options.on_oversize,
         on_shortage=options.on_shortage,
     )
+
+
+def _source(options: argparse.Namespace) -> str:
+    source: str = options.model if options.cost is None else options.cost
+    return source
 
 
 def add_objective_option(parser: argparse.ArgumentParser) -> None:
@@ -214,4 +219,4 @@ def meeting(objective: Objective) -> Meeting:
 
 def cost_unit(options: argparse.Namespace) -> str:
     """Return the unit of the costs that `read_problem` reads."""
-    return "s" if isinstance(read_cost(options.cost or options.model), FittedCost) else "FLOPs"
+    return "s" if isinstance(read_cost(_source(options)), FittedCost) else "FLOPs"
