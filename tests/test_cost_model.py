@@ -898,3 +898,38 @@ def test_other_wrong_types_are_refused_by_name():
         CostModel.from_name(None)
     with pytest.raises(ValueError, match=r"recompute must be .* got \[\]"):
         CostModel(1).weights([1], recompute=[])
+
+
+def test_absent_groups_are_those_of_the_class_or_refused():
+    config = {name: value for name, value in HF_DENSE.items() if name != "num_key_value_heads"}
+    config |= {"num_attention_heads": 16, "num_local_experts": 4, "num_experts_per_tok": 2}
+    heads = {
+        "llama": 16,
+        "mistral": 8,
+        "mixtral": 8,
+        "gpt_oss": 8,
+        "gemma2": 4,
+        "gemma3_text": 4,
+        "olmo2": 16,
+        "phi3": 16,
+    }
+    for family, groups in heads.items():
+        described = {**config, "model_type": family}
+        assert CostModel.from_hf_config(described) == CostModel.from_hf_config(
+            {**described, "num_key_value_heads": groups}
+        )
+    for family in ("qwen2", "qwen3", "glm4", "seed_oss", "mimo"):
+        described = {**config, "model_type": family}
+        with pytest.raises(ValueError, match=r"config\.num_key_value_heads is missing"):
+            CostModel.from_hf_config(described)
+        assert CostModel.from_hf_config({**described, "num_key_value_heads": None}) == CostModel.from_hf_config(
+            {**described, "num_key_value_heads": 16}
+        )
+
+
+def test_chatglm_without_shared_groups_has_one_for_each_head():
+    config = {"model_type": "chatglm", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "kv_channels": 16}
+    config |= {"ffn_hidden_size": 160, "padded_vocab_size": 100, "multi_query_group_num": 2}
+    alone = CostModel.from_hf_config({**config, "multi_query_attention": False})
+    assert alone == CostModel.from_hf_config({**config, "multi_query_group_num": 4})
+    assert alone != CostModel.from_hf_config({**config, "multi_query_attention": True})

@@ -117,6 +117,8 @@ class _Family:
     #: Latent attention to the keys that an indexer chooses.
     sparse: bool = False
     output_gate: bool = False
+    #: Whether no number of key/value groups may mean something else than one for each head.
+    groups_needed: bool = False
     #: Layers that slide, or are linear, where no ``layer_types`` are given.
     sliding: Rule | None = None
     linear: Rule | None = None
@@ -135,25 +137,34 @@ _DEEPSEEK_EXPERTS = _ExpertFields(_after_dense_layers, count="n_routed_experts",
 _LOCAL_EXPERTS = _ExpertFields(count="num_local_experts", width="intermediate_size")
 _HYBRID = _Family(
     output_gate=True,
+    groups_needed=True,
     linear=_but_every("full_attention_interval"),
     defaults={"head_dim": 256, "full_attention_interval": 4, "decoder_sparse_step": 1},
 )
 
 _FAMILIES: Mapping[str, _Family] = {
     "llama": _Family(),
-    "mistral": _Family(sliding=_every_layer, defaults={"sliding_window": 4096}),
-    "mixtral": _Family(_LOCAL_EXPERTS, sliding=_every_layer),
+    "mistral": _Family(sliding=_every_layer, defaults={"num_key_value_heads": 8, "sliding_window": 4096}),
+    "mixtral": _Family(_LOCAL_EXPERTS, sliding=_every_layer, defaults={"num_key_value_heads": 8}),
     "phi3": _Family(sliding=_every_layer),
-    "qwen2": _Family(sliding=_upper_layers, defaults=_QWEN_WINDOW),
-    "qwen2_moe": _Family(_QWEN_SHARED, sliding=_even_lower_layers, defaults={**_QWEN_WINDOW, "decoder_sparse_step": 1}),
-    "qwen3": _Family(sliding=_upper_layers, defaults={**_QWEN_WINDOW, "head_dim": 128}),
+    "qwen2": _Family(sliding=_upper_layers, defaults=_QWEN_WINDOW, groups_needed=True),
+    "qwen2_moe": _Family(
+        _QWEN_SHARED,
+        sliding=_even_lower_layers,
+        defaults={**_QWEN_WINDOW, "decoder_sparse_step": 1},
+        groups_needed=True,
+    ),
+    "qwen3": _Family(sliding=_upper_layers, defaults={**_QWEN_WINDOW, "head_dim": 128}, groups_needed=True),
     "qwen3_moe": _Family(
-        _QWEN_EXPERTS, sliding=_every_layer, defaults={"use_sliding_window": False, "decoder_sparse_step": 1}
+        _QWEN_EXPERTS,
+        sliding=_every_layer,
+        defaults={"use_sliding_window": False, "decoder_sparse_step": 1},
+        groups_needed=True,
     ),
     "qwen3_next": replace(_HYBRID, experts=_QWEN_SHARED),
     "qwen3_5_text": _HYBRID,
     "qwen3_5_moe_text": replace(_HYBRID, experts=replace(_QWEN_SHARED, layers=_every_layer)),
-    "mimo": _Family(sliding=_upper_layers, defaults=_QWEN_WINDOW),
+    "mimo": _Family(sliding=_upper_layers, defaults=_QWEN_WINDOW, groups_needed=True),
     "chatglm": _Family(
         names={
             "num_layers": "num_hidden_layers",
@@ -163,36 +174,42 @@ _FAMILIES: Mapping[str, _Family] = {
             "padded_vocab_size": "vocab_size",
         }
     ),
-    "glm": _Family(defaults={"head_dim": 128}),
-    "glm4": _Family(defaults={"head_dim": 128}),
-    "glm4_moe": _Family(_DEEPSEEK_EXPERTS),
+    "glm": _Family(defaults={"head_dim": 128}, groups_needed=True),
+    "glm4": _Family(defaults={"head_dim": 128}, groups_needed=True),
+    "glm4_moe": _Family(_DEEPSEEK_EXPERTS, groups_needed=True),
     "glm4_moe_lite": _Family(_DEEPSEEK_EXPERTS, latent=True, defaults={"first_k_dense_replace": 1}),
     "glm_moe_dsa": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True, defaults={"first_k_dense_replace": 3}),
     "deepseek_v2": _Family(_DEEPSEEK_EXPERTS, latent=True),
     "deepseek_v3": _Family(_DEEPSEEK_EXPERTS, latent=True),
     "deepseek_v32": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True),
-    "minimax_m2": _Family(replace(_LOCAL_EXPERTS, shared_width="shared_intermediate_size")),
+    "minimax_m2": _Family(replace(_LOCAL_EXPERTS, shared_width="shared_intermediate_size"), groups_needed=True),
     "gpt_oss": _Family(
         _LOCAL_EXPERTS,
         sliding=_even_layers,
-        defaults={"head_dim": 64, "sliding_window": 128},
+        defaults={"num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128},
     ),
-    "gemma": _Family(defaults={"head_dim": 256}),
-    "gemma2": _Family(sliding=_even_layers, defaults={"head_dim": 256, "sliding_window": 4096}),
+    "gemma": _Family(defaults={"head_dim": 256}, groups_needed=True),
+    "gemma2": _Family(
+        sliding=_even_layers, defaults={"num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096}
+    ),
     "gemma3_text": _Family(
         sliding=_but_every("sliding_window_pattern"),
-        defaults={"head_dim": 256, "sliding_window": 4096, "sliding_window_pattern": 6},
+        defaults={
+            "num_key_value_heads": 4,
+            "head_dim": 256,
+            "sliding_window": 4096,
+            "sliding_window_pattern": 6,
+        },
         nested_defaults={
             "hidden_size": 2304,
             "intermediate_size": 9216,
             "num_hidden_layers": 26,
             "num_attention_heads": 8,
-            "num_key_value_heads": 4,
             "vocab_size": 262_208,
         },
         names={"_sliding_window_pattern": "sliding_window_pattern"},
     ),
-    "seed_oss": _Family(defaults={"head_dim": 128}),
+    "seed_oss": _Family(defaults={"head_dim": 128}, groups_needed=True),
     "olmo2": _Family(),
 }
 
@@ -275,9 +292,12 @@ def _kinds(fields: Fields, family: _Family, num_layers: int, window: int | None)
 
 def _attention(fields: Fields, family: _Family, num_layers: int) -> Sequence[Attention | LatentAttention]:
     heads = fields.size("num_attention_heads")
+    if family.groups_needed and not fields.has("num_key_value_heads"):
+        raise ValueError(f"{fields.name('num_key_value_heads')} is missing")
+    shared = fields.flag("multi_query_attention", default=True)
     attention = Attention(
         heads=heads,
-        groups=groups(fields, "num_key_value_heads", heads),
+        groups=groups(fields, "num_key_value_heads", heads) if shared else heads,
         head_dim=head_dim(fields, "head_dim", fields.size("hidden_size"), heads),
         output_gate=fields.flag("attn_output_gate", default=family.output_gate),
     )
