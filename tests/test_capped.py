@@ -68,7 +68,7 @@ class TestMemory:
         assert sorted(batches(alone)) == [[0], [1]]
         dropped = capped([4500, 100], on_oversize="drop", **problem)
         assert (batches(dropped), dropped.dropped.tolist(), dropped.num_samples) == ([[1]], [0], 2)
-        with pytest.raises(ValueError, match=r"^lengths\[0\] must fit into a micro-batch \(max_tokens = 4096\)"):
+        with pytest.raises(ValueError, match=r"^lengths\[0\] must be within the cap, 4096 after padding"):
             capped([4500, 100], on_oversize="error", **problem)
 
     @pytest.mark.parametrize("packing", ["first-fit", "flops", "capped"])

@@ -282,6 +282,9 @@ class Schedule(_Arrays):
             and self.micro_batch_offsets[-1] == len(self.samples)
             and bool((np.diff(self.micro_batch_offsets) > 0).all()),
             "every sample stands in one place": np.array_equal(np.sort(placed), np.arange(self.num_samples)),
+            "samples are of the input": bool(((self.samples >= 0) & (self.samples < self.num_samples)).all()),
+            "tokens are not negative": bool((self.micro_batch_tokens >= 0).all()),
+            "every step has rollouts": bool((self.rollouts_per_step > 0).all()),
             "as many steps of rollouts as of micro-batches": len(self.rollouts_per_step)
             == len(self.micro_batches_per_step),
         }
