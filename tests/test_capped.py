@@ -407,6 +407,25 @@ def test_the_trainer_switches_it_on():
         build_dp_schedule({**args, "use_dynamic_batch_size": False}, PARALLEL, [7] * 8, **problem)
 
 
+def test_the_trainer_plans_for_its_pipeline():
+    lengths = np.random.RandomState(0).randint(1, 900, 64)
+    args = {**TINY, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 4000, "balance_within_cap": True}
+    args["balance_objective"] = "pipeline"
+    problem = {"global_batch_size": 64, "rollout_indices": range(64)}
+    with pytest.raises(ValueError, match=r"^args\.pipeline_model_parallel_size is missing$"):
+        build_dp_schedule(args, PARALLEL, lengths, **problem)
+    args["pipeline_model_parallel_size"] = 8
+    costs = PublishedFlops(TINY)
+    overhead = float(np.sum(costs.flops(lengths))) / 100
+    options = {"costs": costs, "dp_size": 2, "max_tokens": 4000, "objective": "pipeline", "pipeline_stages": 8}
+    counts = []
+    for micro_batch_overhead in (0, overhead):
+        lists = build_dp_schedule({**args, "micro_batch_overhead": micro_batch_overhead}, PARALLEL, lengths, **problem)
+        assert lists == capped(lengths, **options, micro_batch_overhead=micro_batch_overhead).to_lists()
+        counts.append(lists[2][0])
+    assert counts[0] > counts[1] > -(-int(lengths.sum()) // 8000)
+
+
 class TestFeasible:
     def test_what_is_wrong_is_said_with_numbers(self):
         answer = check_feasible(global_batch_size=6, dp_size=4, max_tokens=4096, longest=4096, micro_batch_multiple=2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from command import refused, run
-from flopbalance import Schedule, explain, plan, report
+from flopbalance import FittedCost, Schedule, explain, plan, report, save_cost
 from flopbalance.commands.modes import MODES
 from flopbalance.models import load_shape
 from flopbalance.published import PublishedFlops
@@ -124,6 +124,7 @@ def test_model_arguments_from_a_file(tmp_path):
         (["--max-tokens-per-gpu", "0"], "--max-tokens-per-gpu must be >= 1, got 0"),
         (["--cp-size", "0"], "--cp-size must be >= 1"),
         (["--stages", "0"], "--stages must be >= 1"),
+        (["--micro-batch-overhead", "-1"], "--micro-batch-overhead must be >= 0 and finite, got -1.0"),
         (["--prompts", "0"], "prompts must be >= 1"),
         (["--global-batch-size", "5000"], "num_rollouts"),
         (["--dp-size", "9000"], "dp_size"),
@@ -172,3 +173,14 @@ def test_explains_the_chosen_mode(flags):
 def test_explains_where_ranks_meet_as_balanced_for():
     flags = ("--balance-within-cap", "--balance-objective", "micro-batch")
     assert "where ranks meet at every micro-batch" in run("plan", "--explain", "--prompts", 256, *flags).stdout
+
+
+def test_a_pipeline_has_the_overhead_that_was_measured(tmp_path):
+    path = tmp_path / "cost.json"
+    save_cost(FittedCost(per_micro_batch=0.5, per_token=1e-5, per_square=1e-10), path)
+    arguments = ("--prompts", 64, "--dp-size", 4, "--cost", path, "--stages", 16)
+    measured, given, none = (
+        int(table(*arguments, *overhead)["within cap: pipeline"][0].replace(",", ""))
+        for overhead in ((), ("--micro-batch-overhead", 0.5), ("--micro-batch-overhead", 0))
+    )
+    assert measured == given < none

@@ -5,6 +5,7 @@ The core checks what it reads anyway: floats, and sums.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar, get_args
 
@@ -32,6 +33,17 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
     if not minimum <= count < 2**63:
         raise ValueError(f"{name} must be >= {minimum} and < 2^63, got {count}")
     return count
+
+
+def as_amount(value: Any, name: str) -> float:
+    """Return a finite number of at least 0."""
+    try:
+        amount = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+    if not 0 <= amount < math.inf:
+        raise ValueError(f"{name} must be >= 0 and finite, got {amount}")
+    return amount
 
 
 def as_choice(value: _Choice, choices: Any, name: str) -> _Choice:

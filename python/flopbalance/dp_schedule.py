@@ -13,6 +13,7 @@ from flopbalance.plan import Packing, plan
 
 CHOICES = {
     "balance_objective": "objective",
+    "micro_batch_overhead": "micro_batch_overhead",
     "on_leftover": "on_leftover",
     "on_oversize": "on_oversize",
     "on_shortage": "on_shortage",
@@ -37,7 +38,9 @@ def build_dp_schedule(
         ``balance_within_cap`` (False where absent), ``max_tokens_per_gpu`` with dynamic batching, ``micro_batch_size``
         without, and the model's shape as `calculate_fwd_flops` reads it where anything is balanced. With
         ``flops_model="exact"``, FLOPs are those of `CostModel.from_args`. With that, ``balance_within_cap``,
-        ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one.
+        ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one. The objective
+        ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``, and ``micro_batch_overhead`` (0 where
+        absent).
     train_parallel_config : mapping or namespace
         ``dp_size``, ``cp_size``, ``vpp_size``, ``microbatch_group_size_per_vp_stage``.
     total_lengths : array_like of shape (n,)
@@ -106,6 +109,7 @@ def build_dp_schedule(
             raise ValueError(f"args.{name} must go with args.use_dynamic_batch_size, got no dynamic batching")
         micro_batch_size = trainer.size("micro_batch_size")
     interleaved = parallel.size("vpp_size") > 1
+    behind_pipeline = trainer.get("balance_objective") == "pipeline"
     flops_model = "published" if trainer.get("flops_model") is None else trainer.get("flops_model")
     return plan(
         lengths,
@@ -118,5 +122,6 @@ def build_dp_schedule(
         micro_batch_multiple=parallel.size("microbatch_group_size_per_vp_stage") if interleaved else 1,
         packing=packing,
         balance_ranks=balance_data,
+        pipeline_stages=trainer.size("pipeline_model_parallel_size") if behind_pipeline else 1,
         **{keyword: trainer.get(field) for field, keyword in CHOICES.items() if trainer.get(field) is not None},
     ).to_lists()

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.arguments import add_balance_arguments, validate_balance_args
-from flopbalance.arrays import as_count
+from flopbalance.arrays import as_amount, as_count
 from flopbalance.balance_report import BalanceReport, report
 from flopbalance.calibration import FittedCost
 from flopbalance.commands.modes import MODES, Mode
@@ -44,6 +44,7 @@ class Problem:
     global_batch_size: int | None
     micro_batch_multiple: int
     stages: int
+    micro_batch_overhead: float
     on_leftover: OnLeftover
     on_oversize: OnOversize
     on_shortage: OnShortage
@@ -57,8 +58,15 @@ class Problem:
         start = time.perf_counter()
         schedule = plan(self.rollout.lengths, costs=self.costs, **self.settings(mode))
         seconds = time.perf_counter() - start
-        lengths, cap, stages = self.rollout.lengths, self.max_tokens, self.stages
-        return Planned(schedule, report(schedule, self.costs, lengths, cap, pipeline_stages=stages), seconds)
+        measured = report(
+            schedule,
+            self.costs,
+            self.rollout.lengths,
+            self.max_tokens,
+            pipeline_stages=self.stages,
+            micro_batch_overhead=self.micro_batch_overhead,
+        )
+        return Planned(schedule, measured, seconds)
 
     def settings(self, mode: Mode) -> dict[str, Any]:
         """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
@@ -79,6 +87,7 @@ class Problem:
             settings |= {"on_shortage": self.on_shortage, "objective": mode.objective}
             if mode.objective == "pipeline":
                 settings["pipeline_stages"] = self.stages
+                settings["micro_batch_overhead"] = self.micro_batch_overhead
         return settings
 
     def describe_lengths(self) -> str:
@@ -147,6 +156,16 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
     training.add_argument(
         "--stages", type=int, default=4, help="of the pipeline, where one is predicted (default: %(default)s)"
     )
+    # Under a name of its own: unlike a trainer, a command always has a pipeline to predict, and an overhead not given
+    # may be one that was measured.
+    training.add_argument(
+        "--micro-batch-overhead",
+        dest="overhead",
+        type=float,
+        metavar="COST",
+        help="what every micro-batch of the pipeline costs beside its samples, in the unit of costs (default: that of "
+        "a fitted --cost, else 0)",
+    )
     training.add_argument(
         "--max-tokens-per-gpu",
         type=count,
@@ -180,15 +199,20 @@ def read_problem(options: argparse.Namespace) -> Problem:
         batch_size = batch_size or min(BUILT_IN_BATCH_SIZE, options.prompts)
     else:
         rollout = read_lengths(options.file, options.column, options.rollout_column)
+    cost = read_cost(options.cost or options.model, options.flops_model)
+    overhead = options.overhead
+    if overhead is None:
+        overhead = cost.per_micro_batch if isinstance(cost, FittedCost) else 0
     return Problem(
         rollout=rollout,
-        costs=np.asarray(read_cost(options.cost or options.model, options.flops_model).flops(rollout.lengths)),
+        costs=np.asarray(cost.flops(rollout.lengths)),
         dp_size=options.dp_size,
         max_tokens=options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size"),
         micro_batch_size=None if options.use_dynamic_batch_size else options.micro_batch_size,
         global_batch_size=batch_size,
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
+        micro_batch_overhead=as_amount(overhead, "--micro-batch-overhead"),
         on_leftover=options.on_leftover,
         on_oversize=options.on_oversize,
         on_shortage=options.on_shortage,
