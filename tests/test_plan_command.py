@@ -20,7 +20,7 @@ def table(*arguments, **options):
     assert (process.returncode, process.stderr) == (0, "")
     lines = process.stdout.split("\n\n")[1].splitlines()
     assert lines[0].split("  ")[0] == "mode"
-    return {name: row.split() for name, row in (line.split("  ", 1) for line in lines[1:])}
+    return {name.rstrip("* "): row.split() for name, row in (line.split("  ", 1) for line in lines[1:])}
 
 
 def test_the_built_in_rollout():
@@ -83,6 +83,31 @@ def test_saves_the_schedule_that_the_flags_choose(tmp_path, flags, packing, bala
     names = ["partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes", "dropped"]
     saved = json.loads((tmp_path / "schedule.json").read_text())
     assert saved == dict(zip(names, [*expected.to_lists(), []], strict=True))
+
+
+@pytest.mark.parametrize("flags", [[], ["--balance-by-flops"], ["--micro-batch-size", 1, "--balance-data"]])
+def test_marks_the_mode_that_the_flags_choose(flags):
+    lines = run("plan", "--prompts", 32, "--dp-size", 4, *flags).stdout.splitlines()
+    name = {0: "plain", 1: "by FLOPs", 3: "balance data"}[len(flags)]
+    assert [line.split("*")[0] for line in lines if "*" in line] == [name, ""]
+
+
+def test_a_mode_that_cannot_be_planned_has_its_reason(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("\n".join(map(str, range(1, 17))))
+    within_cap = ("--balance-within-cap", "--on-shortage", "repeat")
+    rows = table(path, "--dp-size", 32, *within_cap)
+    assert rows["plain"] == rows["by FLOPs"] == ["-"] * 5
+    assert rows["within cap: step"][0] == "32"
+    reasons = run("plan", path, "--dp-size", 32, *within_cap).stdout.split("\n\n")[2].splitlines()[1:]
+    names = [line.removeprefix("No schedule for ").split(":")[0] for line in reasons]
+    assert names == ["plain", "balance data", "by FLOPs"]
+    assert "32" in refused("plan", path, "--dp-size", 32)
+
+
+def test_help_says_that_batches_are_dynamic():
+    text = " ".join(run("plan", "--help").stdout.replace("-\n", "-").split()).replace("- ", "-")
+    assert "as if --use-dynamic-batch-size were given, unless --micro-batch-size is" in text
 
 
 def test_fixed_batches_leave_nothing_to_pack():
@@ -152,7 +177,7 @@ def test_explains_the_chosen_mode(flags):
     arguments = ("--prompts", 64, "--global-batch-size", 32, "--dp-size", 8)
     process = run("plan", "--explain", *arguments, *flags)
     assert (process.returncode, process.stderr) == (0, "")
-    _, _, mode, what, *_ = process.stdout.split("\n\n")
+    _, _, _, mode, what, *_ = process.stdout.split("\n\n")
     assert mode == {0: "Mode: plain", 1: "Mode: by FLOPs", 3: "Mode: balance data"}[len(flags)]
     lengths, rollout_ids = synthetic_rollout(64)
     costs = PublishedFlops(load_shape("qwen3-8B")).flops(lengths)

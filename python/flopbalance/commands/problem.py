@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ from flopbalance.balance_report import BalanceReport, report
 from flopbalance.calibration import FittedCost
 from flopbalance.commands.modes import MODES, Mode
 from flopbalance.costs import read_cost
+from flopbalance.errors import ScheduleError
 from flopbalance.lengths_file import read_lengths
 from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
 from flopbalance.rollout import Rollout, synthetic_rollout
@@ -68,6 +69,25 @@ class Problem:
         )
         return Planned(schedule, measured, seconds)
 
+    def plan_each(self, modes: Iterable[Mode]) -> tuple[dict[Mode, Planned], dict[Mode, ScheduleError]]:
+        """Plan in every mode; also return why some cannot."""
+        planned, refused = {}, {}
+        for mode in modes:
+            try:
+                planned[mode] = self.plan(mode)
+            except ScheduleError as error:
+                refused[mode] = error
+        return planned, refused
+
+    def flags(self, mode: Mode) -> str:
+        """Return the options with which a trainer plans in a mode; those that hold for every mode aside."""
+        flags = [mode.flag] if mode.flag else []
+        if mode.objective == "pipeline" and self.micro_batch_overhead:
+            flags.append(f"--micro-batch-overhead {self.micro_batch_overhead}")
+        if self.micro_batch_size is None:
+            flags.append("--use-dynamic-batch-size")
+        return " ".join(flags)
+
     def settings(self, mode: Mode) -> dict[str, Any]:
         """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
         settings: dict[str, Any] = {
@@ -107,8 +127,17 @@ class Problem:
         return text
 
 
+def reasons(refused: Mapping[Mode, ScheduleError]) -> list[str]:
+    """Return a line for each mode that cannot be planned."""
+    return [f"No schedule for {mode.name}: {error}" for mode, error in refused.items()]
+
+
 def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], Any] = int) -> None:
     """Add the options that `read_problem` reads; `count` is the type of those that a sweep varies."""
+    parser.description = (
+        f"{parser.description} Micro-batches hold as many samples as the cap allows, as if --use-dynamic-batch-size "
+        "were given, unless --micro-batch-size is."
+    )
     lengths = parser.add_argument_group("lengths")
     lengths.add_argument(
         "file",
