@@ -426,6 +426,14 @@ def test_the_trainer_plans_for_its_pipeline():
     assert counts[0] > counts[1] > -(-int(lengths.sum()) // 8000)
 
 
+def test_the_published_lists_refuse_what_they_cannot_mark():
+    args = {**TINY, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 8, "balance_within_cap": True}
+    with pytest.raises(ValueError, match=r"args\.on_shortage must be 'error', got 'repeat'.*Schedule\.is_padding"):
+        build_dp_schedule(
+            {**args, "on_shortage": "repeat"}, PARALLEL, [7], global_batch_size=1, rollout_indices=range(1)
+        )
+
+
 class TestFeasible:
     def test_what_is_wrong_is_said_with_numbers(self):
         answer = check_feasible(global_batch_size=6, dp_size=4, max_tokens=4096, longest=4096, micro_batch_multiple=2)

@@ -1,5 +1,6 @@
 """``flopbalance plan`` as a user runs it."""
 
+import itertools
 import json
 import os
 
@@ -80,9 +81,10 @@ def test_saves_the_schedule_that_the_flags_choose(tmp_path, flags, packing, bala
         assert (process.returncode, process.stderr) == (0, "")
         assert f"Saved to {tmp_path / name}" in process.stdout
     assert Schedule.load(tmp_path / "schedule.npz") == expected
-    names = ["partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes", "dropped"]
+    names = ["partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes", "dropped", "is_padding"]
+    is_padding = [[False] * len(partition) for partition in expected.to_lists()[0]]
     saved = json.loads((tmp_path / "schedule.json").read_text())
-    assert saved == dict(zip(names, [*expected.to_lists(), []], strict=True))
+    assert saved == dict(zip(names, [*expected.to_lists(), [], is_padding], strict=True))
 
 
 @pytest.mark.parametrize("flags", [[], ["--balance-by-flops"], ["--micro-batch-size", 1, "--balance-data"]])
@@ -103,6 +105,15 @@ def test_a_mode_that_cannot_be_planned_has_its_reason(tmp_path):
     names = [line.removeprefix("No schedule for ").split(":")[0] for line in reasons]
     assert names == ["plain", "balance data", "by FLOPs"]
     assert "32" in refused("plan", path, "--dp-size", 32)
+
+
+def test_saves_which_samples_are_repeated(tmp_path):
+    (tmp_path / "lengths.txt").write_text("10\n9\n8\n")
+    limits = ("--dp-size", 2, "--max-tokens-per-gpu", 10, "--balance-within-cap", "--on-shortage", "repeat")
+    run("plan", "lengths.txt", *limits, "--out", "schedule.json", cwd=tmp_path)
+    saved = json.loads((tmp_path / "schedule.json").read_text())
+    pairs = [zip(*parts, strict=True) for parts in zip(saved["partitions"], saved["is_padding"], strict=True)]
+    assert sorted(itertools.chain.from_iterable(pairs)) == [(0, False), (1, False), (2, False), (2, True)]
 
 
 def test_help_says_that_batches_are_dynamic():

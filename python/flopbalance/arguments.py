@@ -53,7 +53,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": get_args(OnShortage),
         "default": "error",
         "help": "a step of fewer samples than micro-batches is refused, or repeats its cheapest with "
-        "--balance-within-cap (default: %(default)s)",
+        "--balance-within-cap; Schedule.is_padding marks these, which the lists of build_dp_schedule cannot and so "
+        "refuse (default: %(default)s)",
     },
     "--use-dynamic-batch-size": {
         "action": "store_true",

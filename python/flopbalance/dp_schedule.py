@@ -64,7 +64,8 @@ def build_dp_schedule(
     Raises
     ------
     ValueError
-        For an argument that is missing or breaks its rule.
+        For an argument that is missing or breaks its rule; also for ``on_shortage="repeat"``, since these lists cannot
+        mark the samples that are repeated.
     ScheduleError
         Where `plan` refuses; also an ``AssertionError``.
 
@@ -94,6 +95,11 @@ def build_dp_schedule(
             f"rollout_indices must hold one id for each of the {len(lengths)} total_lengths, got {len(rollout_ids)}"
         )
     trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
+    if trainer.get("on_shortage") == "repeat":
+        raise ValueError(
+            "args.on_shortage must be 'error', got 'repeat': these lists cannot mark the samples that are repeated, so "
+            "that a trainer would count them twice; use plan(...) and Schedule.is_padding"
+        )
     by_flops, within_cap = trainer.flag("balance_by_flops"), trainer.flag("balance_within_cap")
     balance_data = trainer.flag("balance_data") or within_cap
     if by_flops and within_cap:

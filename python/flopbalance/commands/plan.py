@@ -88,6 +88,7 @@ def _write_json(schedule: Schedule, path: str) -> None:
     names = ("partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes")
     document: dict[str, Any] = dict(zip(names, schedule.to_lists(), strict=True))
     document["dropped"] = schedule.dropped.tolist()
+    document["is_padding"] = [schedule.rank(rank).is_padding.tolist() for rank in range(schedule.dp_size)]
     Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
