@@ -439,7 +439,43 @@ class TestFeasible:
         answer = check_feasible(global_batch_size=6, dp_size=4, max_tokens=4096, longest=4096, micro_batch_multiple=2)
         assert not answer
         assert "a step has 6 samples" in str(answer)
-        assert "make global_batch_size a multiple of 8, such as 8" in str(answer)
+        assert "dp_size = 4 x micro_batch_multiple = 2 at a time" in str(answer)
+        assert answer.remedies == ({"global_batch_size": 8},)
+
+    def test_a_small_last_step_is_told_as_such(self):
+        run = {"dp_size": 4, "global_batch_size": 16, "num_rollouts": 37, "micro_batch_size": 1}
+        answer = check_feasible(on_leftover="partial", **run)
+        assert [text.split(" has ")[0] for text in answer.problems] == [
+            "the last step, of the 5 rollouts that fill no other,"
+        ]
+        assert answer.remedies == ({"num_rollouts": 36}, {"num_rollouts": 40}, {"on_leftover": "drop"})
+        assert "any of these would do: num_rollouts = 36; num_rollouts = 40; on_leftover = drop" in str(answer)
+
+    @given(
+        st.fixed_dictionaries(
+            {
+                "global_batch_size": st.integers(1, 40),
+                "dp_size": st.integers(1, 8),
+                "micro_batch_multiple": st.integers(1, 3),
+                "samples_per_rollout": st.integers(1, 6),
+                "num_rollouts": st.none() | st.integers(1, 100),
+                "on_leftover": st.sampled_from(["drop", "partial", "error"]),
+            }
+        ),
+        st.fixed_dictionaries({"micro_batch_size": st.integers(1, 9)})
+        | st.fixed_dictionaries(
+            {
+                "max_tokens": st.integers(1, 40),
+                "longest": st.none() | st.integers(1, 60),
+                "on_oversize": st.sampled_from(["alone", "drop", "error"]),
+            }
+        ),
+    )
+    def test_every_remedy_is_enough_by_itself(self, shape, packing):
+        answer = check_feasible(**shape, **packing)
+        assert bool(answer) != bool(answer.remedies)
+        for remedy in answer.remedies:
+            assert check_feasible(**{**shape, **packing, **remedy}), remedy
 
     def test_leftovers_and_oversize_are_told(self):
         shared = {"global_batch_size": 4, "dp_size": 2, "max_tokens": 10, "num_rollouts": 10}
