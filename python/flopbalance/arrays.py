@@ -5,6 +5,7 @@ The core guards the same rules for its own callers; here they are told by the ar
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar, get_args
 
@@ -39,6 +40,19 @@ def as_flag(value: object, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def as_amount(value: Any, name: str) -> float:
+    """Return a finite number of at least 0."""
+    try:
+        if isinstance(value, (bool, np.bool_, str)):
+            raise TypeError
+        amount = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+    if not 0 <= amount < math.inf:
+        raise ValueError(f"{name} must be >= 0 and finite, got {amount}")
+    return amount
 
 
 def as_choice(value: _Choice, choices: Any, name: str) -> _Choice:

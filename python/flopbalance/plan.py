@@ -10,7 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.arrays import Ints, Weights, as_choice, as_count, as_flag, as_integers, as_lengths, as_weights
+from flopbalance.arrays import (
+    Ints,
+    Weights,
+    as_amount,
+    as_choice,
+    as_count,
+    as_flag,
+    as_integers,
+    as_lengths,
+    as_weights,
+)
 from flopbalance.errors import ScheduleError
 from flopbalance.room import ExtraBudget, PadTo, Room
 from flopbalance.schedule import Schedule
@@ -251,14 +261,7 @@ def _pipeline(objective: Objective, stages: int, overhead: float, weights: Weigh
     stages = as_count(stages, "pipeline_stages")
     if stages > MOST_STAGES:
         raise ValueError(f"pipeline_stages must be <= {MOST_STAGES}, got {stages}")
-    try:
-        if isinstance(overhead, (bool, str)):
-            raise TypeError
-        overhead = float(overhead)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"micro_batch_overhead must be a number, got {overhead!r}") from None
-    if not 0 <= overhead < np.inf:
-        raise ValueError(f"micro_batch_overhead must be >= 0 and finite, got {overhead}")
+    overhead = as_amount(overhead, "micro_batch_overhead")
     for name, value, default in (("pipeline_stages", stages, 1), ("micro_batch_overhead", overhead, 0)):
         if objective != "pipeline" and value != default:
             raise ValueError(f"{name} must be {default} for objective={objective!r}, got {value}")
