@@ -55,3 +55,9 @@ def test_every_micro_batch_of_a_pipeline_has_the_overhead():
 def test_a_micro_batch_of_several_samples_is_over_the_cap_and_a_single_one_is_not():
     assert report(plan([5, 5], dp_size=1, max_tokens=10), [1, 1], [5, 5], 9).over_cap == 1
     assert report(plan([10], dp_size=1, max_tokens=9), [1], [10], 9).over_cap == 0
+
+
+def test_arguments_in_the_wrong_order_are_refused():
+    lengths, costs = [5, 1, 3], [25, 1, 9]
+    with pytest.raises(ValueError, match="lengths must be those that were planned, got 35 tokens in micro-batch 0"):
+        report(plan(lengths, dp_size=1, max_tokens=9), lengths, costs, 9)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar, get_args
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,13 @@ _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
+
+
+class CostFunction(Protocol):
+    """Anything that says what each sample costs."""
+
+    def flops(self, lengths: Ints, /) -> npt.ArrayLike:
+        """Return the cost of each length."""
 
 
 def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
@@ -74,7 +81,10 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
         with np.errstate(invalid="ignore"):
             whole = (np.abs(array) < _EXACT_FLOAT) & (array == np.floor(array))
         if not whole.all():
-            _refuse(~whole, array, name, "a whole number")
+            if not isinstance(values, np.ndarray):  # NumPy makes floats of large integers in a list
+                return np.array(_integers_of_objects(np.array(values, dtype=object), name, limit=63), dtype=np.int64)
+            large = ~whole & (np.abs(array) >= _EXACT_FLOAT)
+            _refuse(~whole, array, name, "below 2^53 as a float" if large[np.argmin(whole)] else "a whole number")
     else:
         _integers_of_objects(array, name, -(2**63), 2**63)
     return np.ascontiguousarray(array, dtype=np.int64)
@@ -106,14 +116,37 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
     return np.ascontiguousarray(_not_negative(array, name), dtype=np.int64).view(np.uint64)
 
 
+def as_cost_function(cost: CostFunction, name: str) -> CostFunction:
+    """Return a cost that can be asked for every length."""
+    if isinstance(cost, type) or not callable(getattr(cost, "flops", None)):
+        raise ValueError(f"{name} must have flops(lengths), as CostModel.from_name('qwen3-8b') has, got {cost!r}")
+    return cost
+
+
+def as_sample_costs(costs: npt.ArrayLike | CostFunction, lengths: Ints | None) -> Weights:
+    """Return what samples of these lengths cost, from an array or from anything with ``flops(lengths)``."""
+    if isinstance(costs, str | type) or not any(hasattr(costs, way) for way in ("flops", "__len__", "__array__")):
+        raise ValueError(f"costs must be an array, or an object with flops(lengths), got {costs!r}")
+    if hasattr(costs, "flops"):
+        if lengths is None:
+            raise ValueError("lengths must be given with costs that have flops(lengths), got None")
+        costs = costs.flops(lengths)
+    return as_weights(costs, "costs")
+
+
 def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}: {error}") from None
+    if array.ndim == 0:
+        raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
     if array.dtype.kind not in "iufO":
+        for i, value in enumerate(np.array(values, dtype=object) if array.dtype.kind == "U" else ()):
+            if isinstance(value, str):
+                raise ValueError(f"{name}[{i}] must be a number, got {str(value)!r}")
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
     return array
 
@@ -149,7 +182,8 @@ def _integers_of_objects(array: npt.NDArray[np.object_], name: str, low: int, hi
         try:
             if isinstance(value, (bool, np.bool_)):
                 raise TypeError
-            number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+            whole = isinstance(value, float | np.floating) and value.is_integer()
+            number = int(value) if whole else operator.index(value)
         except TypeError:
             raise ValueError(f"{name}[{i}] must be a whole number, got {value!r}") from None
         if number < low:

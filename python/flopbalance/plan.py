@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.arrays import (
+    CostFunction,
     Ints,
     Weights,
     as_amount,
@@ -19,7 +20,7 @@ from flopbalance.arrays import (
     as_flag,
     as_integers,
     as_lengths,
-    as_weights,
+    as_sample_costs,
 )
 from flopbalance.errors import ScheduleError
 from flopbalance.room import ExtraBudget, PadTo, Room
@@ -35,13 +36,6 @@ EFFORT = 128
 """Look-ups per sample that level 1,024 samples over 32 ranks as far as the search gets."""
 
 MOST_STAGES = 1 << 16
-
-
-class CostFunction(Protocol):
-    """Anything that says what each sample costs."""
-
-    def flops(self, lengths: Ints, /) -> npt.ArrayLike:
-        """Return the cost of each length."""
 
 
 def plan(
@@ -168,9 +162,7 @@ def plan(
 Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     """
     tokens = as_lengths(lengths, "lengths")
-    if costs is None:
-        costs = tokens
-    weights = as_weights(costs.flops(tokens) if hasattr(costs, "flops") else costs, "costs")
+    weights = as_sample_costs(tokens if costs is None else costs, tokens)
     as_choice(packing, Packing, "packing")
     as_choice(on_leftover, OnLeftover, "on_leftover")
     size_name, size = ("micro_batch_size", micro_batch_size) if packing == "fixed" else ("max_tokens", max_tokens)
