@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -305,6 +306,19 @@ class TestRoom:
         schedule = capped([1] * 6, dp_size=1, max_tokens=6, extra_budget=(images, 4))
         assert all(sum(images[i] for i in batch) <= 4 for batch in batches(schedule))
         assert len(batches(schedule)) == 3
+
+    def test_a_second_budget_takes_no_more_micro_batches_than_packing_by_tokens(self):
+        lengths, images = [1, 1, 0, 0, 0, 0, 0, 1], [3, 7, 0, 7, 8, 0, 5, 0]
+        schedule = capped(lengths, dp_size=2, micro_batch_multiple=2, max_tokens=1, extra_budget=(images, 8))
+        assert schedule.micro_batches_per_step.tolist() == [2]
+
+    @pytest.mark.parametrize("limits", [{"padded": True}, {"extra_budget": (np.arange(100_000) * 7919 % 500, 3000)}])
+    @pytest.mark.parametrize("lengths", [2 ** (np.arange(100_000) % 15), 1 + np.arange(100_000) * 7907 % 5000])
+    def test_every_limit_scales(self, lengths, limits):
+        start = time.process_time()
+        schedule = capped(lengths, dp_size=64, max_tokens=36_864, effort=0, **limits)
+        assert time.process_time() - start < 20  # about 0.3 s; a scan of all micro-batches takes minutes
+        assert len(schedule.samples) == 100_000
 
     @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 9), st.integers(1, 9))
     def test_rounding_keeps_the_rounded_cap(self, lengths, of_sample, of_batch):
