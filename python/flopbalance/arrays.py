@@ -81,8 +81,8 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
         with np.errstate(invalid="ignore"):
             whole = (np.abs(array) < _EXACT_FLOAT) & (array == np.floor(array))
         if not whole.all():
-            if not isinstance(values, np.ndarray):  # NumPy makes floats of large integers in a list
-                return np.array(_integers_of_objects(np.array(values, dtype=object), name, limit=63), dtype=np.int64)
+            if isinstance(values, (list, tuple)):  # NumPy makes floats of large integers in a list
+                return np.array(_integers_of_objects(np.array(values, dtype=object), name, -(2**63), 2**63))
             large = ~whole & (np.abs(array) >= _EXACT_FLOAT)
             _refuse(~whole, array, name, "below 2^53 as a float" if large[np.argmin(whole)] else "a whole number")
     else:
