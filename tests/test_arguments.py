@@ -12,6 +12,7 @@ FLAGS = [
     "--balance-by-flops",
     "--balance-within-cap",
     "--balance-objective",
+    "--micro-batch-overhead",
     "--on-leftover",
     "--on-oversize",
     "--on-shortage",
@@ -34,6 +35,7 @@ def test_defaults():
         "balance_by_flops": False,
         "balance_within_cap": False,
         "balance_objective": "step",
+        "micro_batch_overhead": 0.0,
         "on_leftover": "drop",
         "on_oversize": "alone",
         "on_shortage": "error",
@@ -49,12 +51,13 @@ def test_defaults():
 def test_every_flag():
     args = parse(
         *("--balance-data", "--balance-by-flops", "--balance-within-cap", "--balance-objective", "pipeline"),
+        *("--micro-batch-overhead", "1e12"),
         *("--on-leftover", "partial", "--on-oversize", "drop", "--on-shortage", "repeat"),
         *("--use-dynamic-batch-size", "--micro-batch-size", "2"),
         *("--max-tokens-per-gpu", "8192", "--log-probs-max-tokens-per-gpu", "16384", "--global-batch-size", "64"),
         *("--flops-model", "exact"),
     )
-    choices = ["pipeline", "partial", "drop", "repeat"]
+    choices = ["pipeline", 1e12, "partial", "drop", "repeat"]
     assert list(vars(args).values()) == [True, True, True, *choices, True, 2, 8192, 16384, 64, "exact"]
 
 
@@ -141,6 +144,9 @@ def test_a_namespace_may_lack_any(kind):
         ({"balance_within_cap": True}, "^--balance-within-cap needs --use-dynamic-batch-size$"),
         ({"balance_within_cap": True, "balance_by_flops": True}, "^--balance-within-cap excludes --balance-by-flops: "),
         ({"balance_objective": "pipeline"}, "^--balance-objective pipeline needs --balance-within-cap$"),
+        ({"micro_batch_overhead": 5.0}, "^--micro-batch-overhead needs --balance-objective pipeline$"),
+        ({"micro_batch_overhead": -0.5}, "^--micro-batch-overhead must be >= 0 and finite, got -0.5$"),
+        ({"micro_batch_overhead": float("nan")}, "^--micro-batch-overhead must be >= 0 and finite, got nan$"),
         ({"on_shortage": "repeat"}, "^--on-shortage repeat needs --balance-within-cap$"),
         ({"balance_by_flops": True, "use_dynamic_batch_size": True}, "needs --max-tokens-per-gpu$"),
         ({"max_tokens_per_gpu": 0}, "^--max-tokens-per-gpu must be >= 1, got 0$"),

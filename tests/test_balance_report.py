@@ -45,6 +45,13 @@ def test_waiting_at_micro_batches_is_not_waiting_at_steps():
     assert measured.times == {"step": 10, "micro-batch": 18, "pipeline": 19}
 
 
+def test_every_micro_batch_of_a_pipeline_has_the_overhead():
+    lengths = [9, 1, 1, 9]
+    schedule = plan(lengths, dp_size=2, micro_batch_size=1, packing="fixed", balance_ranks=False)
+    measured = report(schedule, lengths, lengths, 8, pipeline_stages=3, micro_batch_overhead=100)
+    assert measured.times == {"step": 10, "micro-batch": 18, "pipeline": 101 + 109 + 2 * 109}
+
+
 def test_a_micro_batch_of_several_samples_is_over_the_cap_and_a_single_one_is_not():
     assert report(plan([5, 5], dp_size=1, max_tokens=10), [1, 1], [5, 5], 9).over_cap == 1
     assert report(plan([10], dp_size=1, max_tokens=9), [1], [10], 9).over_cap == 0

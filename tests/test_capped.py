@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -68,7 +69,7 @@ class TestMemory:
         assert sorted(batches(alone)) == [[0], [1]]
         dropped = capped([4500, 100], on_oversize="drop", **problem)
         assert (batches(dropped), dropped.dropped.tolist(), dropped.num_samples) == ([[1]], [0], 2)
-        with pytest.raises(ValueError, match=r"^lengths\[0\] must fit into a micro-batch \(max_tokens = 4096\)"):
+        with pytest.raises(ValueError, match=r"^lengths\[0\] must be within the cap, 4096 after padding"):
             capped([4500, 100], on_oversize="error", **problem)
 
     @pytest.mark.parametrize("packing", ["first-fit", "flops", "capped"])
@@ -306,6 +307,19 @@ class TestRoom:
         assert all(sum(images[i] for i in batch) <= 4 for batch in batches(schedule))
         assert len(batches(schedule)) == 3
 
+    def test_a_second_budget_takes_no_more_micro_batches_than_packing_by_tokens(self):
+        lengths, images = [1, 1, 0, 0, 0, 0, 0, 1], [3, 7, 0, 7, 8, 0, 5, 0]
+        schedule = capped(lengths, dp_size=2, micro_batch_multiple=2, max_tokens=1, extra_budget=(images, 8))
+        assert schedule.micro_batches_per_step.tolist() == [2]
+
+    @pytest.mark.parametrize("limits", [{"padded": True}, {"extra_budget": (np.arange(100_000) * 7919 % 500, 3000)}])
+    @pytest.mark.parametrize("lengths", [2 ** (np.arange(100_000) % 15), 1 + np.arange(100_000) * 7907 % 5000])
+    def test_every_limit_scales(self, lengths, limits):
+        start = time.process_time()
+        schedule = capped(lengths, dp_size=64, max_tokens=36_864, effort=0, **limits)
+        assert time.process_time() - start < 20  # about 0.3 s; a scan of all micro-batches takes minutes
+        assert len(schedule.samples) == 100_000
+
     @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 9), st.integers(1, 9))
     def test_rounding_keeps_the_rounded_cap(self, lengths, of_sample, of_batch):
         schedule = capped(lengths, dp_size=1, max_tokens=50, pad_to=(of_sample, of_batch))
@@ -407,12 +421,75 @@ def test_the_trainer_switches_it_on():
         build_dp_schedule({**args, "use_dynamic_batch_size": False}, PARALLEL, [7] * 8, **problem)
 
 
+def test_the_trainer_plans_for_its_pipeline():
+    lengths = np.random.RandomState(0).randint(1, 900, 64)
+    args = {**TINY, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 4000, "balance_within_cap": True}
+    args["balance_objective"] = "pipeline"
+    problem = {"global_batch_size": 64, "rollout_indices": range(64)}
+    with pytest.raises(ValueError, match=r"^args\.pipeline_model_parallel_size is missing$"):
+        build_dp_schedule(args, PARALLEL, lengths, **problem)
+    args["pipeline_model_parallel_size"] = 8
+    costs = PublishedFlops(TINY)
+    overhead = float(np.sum(costs.flops(lengths))) / 100
+    options = {"costs": costs, "dp_size": 2, "max_tokens": 4000, "objective": "pipeline", "pipeline_stages": 8}
+    counts = []
+    for micro_batch_overhead in (0, overhead):
+        lists = build_dp_schedule({**args, "micro_batch_overhead": micro_batch_overhead}, PARALLEL, lengths, **problem)
+        assert lists == capped(lengths, **options, micro_batch_overhead=micro_batch_overhead).to_lists()
+        counts.append(lists[2][0])
+    assert counts[0] > counts[1] > -(-int(lengths.sum()) // 8000)
+
+
+def test_the_published_lists_refuse_what_they_cannot_mark():
+    args = {**TINY, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 8, "balance_within_cap": True}
+    with pytest.raises(ValueError, match=r"args\.on_shortage must be 'error', got 'repeat'.*Schedule\.is_padding"):
+        build_dp_schedule(
+            {**args, "on_shortage": "repeat"}, PARALLEL, [7], global_batch_size=1, rollout_indices=range(1)
+        )
+
+
 class TestFeasible:
     def test_what_is_wrong_is_said_with_numbers(self):
         answer = check_feasible(global_batch_size=6, dp_size=4, max_tokens=4096, longest=4096, micro_batch_multiple=2)
         assert not answer
         assert "a step has 6 samples" in str(answer)
-        assert "make global_batch_size a multiple of 8, such as 8" in str(answer)
+        assert "dp_size = 4 x micro_batch_multiple = 2 at a time" in str(answer)
+        assert answer.remedies == ({"global_batch_size": 8},)
+
+    def test_a_small_last_step_is_told_as_such(self):
+        run = {"dp_size": 4, "global_batch_size": 16, "num_rollouts": 37, "micro_batch_size": 1}
+        answer = check_feasible(on_leftover="partial", **run)
+        assert [text.split(" has ")[0] for text in answer.problems] == [
+            "the last step, of the 5 rollouts that fill no other,"
+        ]
+        assert answer.remedies == ({"num_rollouts": 36}, {"num_rollouts": 40}, {"on_leftover": "drop"})
+        assert "any of these would do: num_rollouts = 36; num_rollouts = 40; on_leftover = drop" in str(answer)
+
+    @given(
+        st.fixed_dictionaries(
+            {
+                "global_batch_size": st.integers(1, 40),
+                "dp_size": st.integers(1, 8),
+                "micro_batch_multiple": st.integers(1, 3),
+                "samples_per_rollout": st.integers(1, 6),
+                "num_rollouts": st.none() | st.integers(1, 100),
+                "on_leftover": st.sampled_from(["drop", "partial", "error"]),
+            }
+        ),
+        st.fixed_dictionaries({"micro_batch_size": st.integers(1, 9)})
+        | st.fixed_dictionaries(
+            {
+                "max_tokens": st.integers(1, 40),
+                "longest": st.none() | st.integers(1, 60),
+                "on_oversize": st.sampled_from(["alone", "drop", "error"]),
+            }
+        ),
+    )
+    def test_every_remedy_is_enough_by_itself(self, shape, packing):
+        answer = check_feasible(**shape, **packing)
+        assert bool(answer) != bool(answer.remedies)
+        for remedy in answer.remedies:
+            assert check_feasible(**{**shape, **packing, **remedy}), remedy
 
     def test_leftovers_and_oversize_are_told(self):
         shared = {"global_batch_size": 4, "dp_size": 2, "max_tokens": 10, "num_rollouts": 10}

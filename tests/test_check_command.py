@@ -15,8 +15,17 @@ def test_a_run_that_can_be_planned(capsys):
 def test_a_run_that_cannot_names_the_flags(capsys):
     assert main([*RUN, "6", "--max-tokens-per-gpu", "4096", "--micro-batch-multiple", "2"]) == 1
     text = capsys.readouterr().out
-    assert "make --global-batch-size a multiple of 8, such as 8" in text
+    assert "this would do: --global-batch-size = 8" in text
     assert "--dp-size = 4 x --micro-batch-multiple = 2" in text
+
+
+def test_a_small_last_step_has_its_own_remedies(capsys):
+    assert main([*RUN, "16", "--rollouts", "37", "--on-leftover", "partial"]) == 1
+    text = capsys.readouterr().out
+    assert "- the last step, of the 5 rollouts that fill no other, has 5 samples" in text
+    assert text.endswith("would do: --rollouts = 36; --rollouts = 40; --on-leftover = drop\n")
+    for flags in (["--rollouts", "36"], ["--rollouts", "40"], ["--rollouts", "37", "--on-leftover", "drop"]):
+        assert main([*RUN, "16", "--on-leftover", "partial", *flags]) == 0
 
 
 def test_the_flags_of_training(capsys):

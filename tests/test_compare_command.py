@@ -1,11 +1,12 @@
 """``flopbalance compare`` as a user runs it, and the parts it stands on."""
 
+import argparse
 import json
 
 import pytest
 
-from command import run, run_on_terminal
-from flopbalance import plan, report
+from command import refused, run, run_on_terminal
+from flopbalance import add_balance_arguments, plan, report, validate_balance_args
 from flopbalance.commands.compare import MEETING, Result, recommend
 from flopbalance.commands.modes import MODES
 from flopbalance.table import format_table
@@ -25,7 +26,7 @@ def results(*figures, cap=100):
     for mode, (over_cap, speed_up) in zip(MODES, figures, strict=False):
         lengths = [60] * (2 * over_cap or 1)  # in pairs, each above the cap
         schedule = plan(lengths, dp_size=1, max_tokens=120)
-        parts.append(Result(mode, report(schedule, lengths, lengths, cap), 0.0, cap, speed_up))
+        parts.append(Result(mode, mode.flag, report(schedule, lengths, lengths, cap), 0.0, cap, speed_up))
     return parts
 
 
@@ -49,7 +50,8 @@ def test_json_holds_the_same_figures():
     document = json.loads(compare("--json", "--objective", "micro-batch"))
     assert document["objective"] == "micro-batch"
     assert [mode["mode"] for mode in document["modes"]] == [mode.name for mode in MODES]
-    assert document["recommended"]["flag"] in {mode.flag for mode in MODES}
+    assert document["recommended"]["flag"] in {f"{mode.flag} --use-dynamic-batch-size" for mode in MODES}
+    assert document["refused"] == []
     rows = compare().split("\n\n")[1].splitlines()[1:]
     for mode, row in zip(document["modes"], rows, strict=True):
         cells = row.replace("*", "").split("  ", 1)[1].split()
@@ -94,6 +96,41 @@ def test_samples_without_cost(tmp_path):
     text = compare(path, "--dp-size", 2, "--micro-batch-size", 1)
     assert "nan" not in text
     assert "Recommended: no option, with no micro-batch packed above the cap.\n" in text
+
+
+def test_the_recommendation_is_all_that_a_trainer_needs():
+    document = json.loads(compare("--json", "--objective", "pipeline", "--micro-batch-overhead", "1e9"))
+    flags = document["recommended"]["flag"].split()
+    assert flags[:3] == ["--balance-within-cap", "--balance-objective", "pipeline"]
+    parser = add_balance_arguments(argparse.ArgumentParser())
+    args = validate_balance_args(parser.parse_args([*flags, "--max-tokens-per-gpu", "36864"]))
+    assert (args.balance_within_cap, args.balance_objective, args.micro_batch_overhead) == (True, "pipeline", 1e9)
+
+
+def test_a_mode_that_cannot_be_planned_has_its_reason(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("\n".join(map(str, range(1, 17))))
+    arguments = (path, "--dp-size", 32, "--balance-within-cap", "--use-dynamic-batch-size", "--on-shortage", "repeat")
+    _, table, below = compare(*arguments).split("\n\n")
+    rows = {row.split("  ")[0]: row.split() for row in table.splitlines()[1:]}
+    assert list(rows) == [mode.name for mode in MODES]
+    assert rows["plain"][1:] == ["-"] * 8
+    assert rows["by FLOPs"][2:] == ["-"] * 8
+    assert "%" in rows["within cap: step"][-4]
+    lines = below.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        *(f"No schedule for {name}" for name in ("plain", "balance data", "by FLOPs")),
+        "Recommended",
+    ]
+    document = json.loads(compare(*arguments, "--json"))
+    assert [refusal["mode"] for refusal in document["refused"]] == ["plain", "balance data", "by FLOPs"]
+    assert [mode["mode"] for mode in document["modes"]] == [mode.name for mode in MODES[3:]]
+
+
+def test_every_mode_refused_is_an_error(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("1\n2\n")
+    assert "dp_size" in refused("compare", path, "--dp-size", 4)
 
 
 def test_colour_is_for_terminals_only():

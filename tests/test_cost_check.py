@@ -105,7 +105,7 @@ def test_the_scale_is_the_unit_of_the_cost():
         ([[1]], [1.0], {}, "micro_batches must hold at least two to compare, got 1"),
         ([[1], [2]], [1.0], {}, "seconds must hold one time for each of 2"),
         ([[1], [2]], [1.0, 2.0], {"ranks": [0]}, "ranks must name one for each of 2 micro-batches, got 1"),
-        ([[1], [0]], [1.0, 2.0], {}, r"cost must be positive and finite .* got 0.0 for micro_batches\[1\]"),
+        ([[1], [0]], [1.0, 2.0], {}, r"cost must be positive .* got 0.0 for micro_batches\[1\]"),
     ],
 )
 def test_bad_measurements(batches, seconds, options, message):
@@ -124,8 +124,8 @@ def test_what_is_no_cost_is_refused(cost):
     [
         ([1.0], "cost must return one value for each of 2 lengths, got 1"),
         (None, "costs must be one flat sequence of numbers, got NoneType"),
-        ([1.0, float("inf")], r"cost must be positive and finite .* got inf for micro_batches\[1\]"),
-        ([1.0, float("nan")], r"cost must be positive and finite .* got nan for micro_batches\[1\]"),
+        ([1.0, float("inf")], r"costs\[1\] must be finite, got inf"),
+        ([1.0, float("nan")], r"costs\[1\] must be finite, got nan"),
     ],
     ids=str,
 )

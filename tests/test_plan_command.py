@@ -1,5 +1,6 @@
 """``flopbalance plan`` as a user runs it."""
 
+import itertools
 import json
 import os
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from command import refused, run
-from flopbalance import Schedule, explain, plan, report
+from flopbalance import FittedCost, Schedule, explain, plan, report, save_cost
 from flopbalance.commands.modes import MODES
 from flopbalance.models import load_shape
 from flopbalance.published import PublishedFlops
@@ -20,7 +21,7 @@ def table(*arguments, **options):
     assert (process.returncode, process.stderr) == (0, "")
     lines = process.stdout.split("\n\n")[1].splitlines()
     assert lines[0].split("  ")[0] == "mode"
-    return {name: row.split() for name, row in (line.split("  ", 1) for line in lines[1:])}
+    return {name.rstrip("* "): row.split() for name, row in (line.split("  ", 1) for line in lines[1:])}
 
 
 def test_the_built_in_rollout():
@@ -80,9 +81,44 @@ def test_saves_the_schedule_that_the_flags_choose(tmp_path, flags, packing, bala
         assert (process.returncode, process.stderr) == (0, "")
         assert f"Saved to {tmp_path / name}" in process.stdout
     assert Schedule.load(tmp_path / "schedule.npz") == expected
-    names = ["partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes", "dropped"]
+    names = ["partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes", "dropped", "is_padding"]
+    is_padding = [[False] * len(partition) for partition in expected.to_lists()[0]]
     saved = json.loads((tmp_path / "schedule.json").read_text())
-    assert saved == dict(zip(names, [*expected.to_lists(), []], strict=True))
+    assert saved == dict(zip(names, [*expected.to_lists(), [], is_padding], strict=True))
+
+
+@pytest.mark.parametrize("flags", [[], ["--balance-by-flops"], ["--micro-batch-size", 1, "--balance-data"]])
+def test_marks_the_mode_that_the_flags_choose(flags):
+    lines = run("plan", "--prompts", 32, "--dp-size", 4, *flags).stdout.splitlines()
+    name = {0: "plain", 1: "by FLOPs", 3: "balance data"}[len(flags)]
+    assert [line.split("*")[0] for line in lines if "*" in line] == [name, ""]
+
+
+def test_a_mode_that_cannot_be_planned_has_its_reason(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("\n".join(map(str, range(1, 17))))
+    within_cap = ("--balance-within-cap", "--on-shortage", "repeat")
+    rows = table(path, "--dp-size", 32, *within_cap)
+    assert rows["plain"] == rows["by FLOPs"] == ["-"] * 5
+    assert rows["within cap: step"][0] == "32"
+    reasons = run("plan", path, "--dp-size", 32, *within_cap).stdout.split("\n\n")[2].splitlines()[1:]
+    names = [line.removeprefix("No schedule for ").split(":")[0] for line in reasons]
+    assert names == ["plain", "balance data", "by FLOPs"]
+    assert "32" in refused("plan", path, "--dp-size", 32)
+
+
+def test_saves_which_samples_are_repeated(tmp_path):
+    (tmp_path / "lengths.txt").write_text("10\n9\n8\n")
+    limits = ("--dp-size", 2, "--max-tokens-per-gpu", 10, "--balance-within-cap", "--on-shortage", "repeat")
+    run("plan", "lengths.txt", *limits, "--out", "schedule.json", cwd=tmp_path)
+    saved = json.loads((tmp_path / "schedule.json").read_text())
+    pairs = [zip(*parts, strict=True) for parts in zip(saved["partitions"], saved["is_padding"], strict=True)]
+    assert sorted(itertools.chain.from_iterable(pairs)) == [(0, False), (1, False), (2, False), (2, True)]
+
+
+def test_help_says_that_batches_are_dynamic():
+    text = " ".join(run("plan", "--help").stdout.replace("-\n", "-").split()).replace("- ", "-")
+    assert "as if --use-dynamic-batch-size were given, unless --micro-batch-size is" in text
 
 
 def test_fixed_batches_leave_nothing_to_pack():
@@ -124,6 +160,7 @@ def test_model_arguments_from_a_file(tmp_path):
         (["--max-tokens-per-gpu", "0"], "--max-tokens-per-gpu must be >= 1, got 0"),
         (["--cp-size", "0"], "--cp-size must be >= 1"),
         (["--stages", "0"], "--stages must be >= 1"),
+        (["--micro-batch-overhead", "-1"], "--micro-batch-overhead must be >= 0 and finite, got -1.0"),
         (["--prompts", "0"], "prompts must be >= 1"),
         (["--global-batch-size", "5000"], "num_rollouts"),
         (["--dp-size", "9000"], "dp_size"),
@@ -151,7 +188,7 @@ def test_explains_the_chosen_mode(flags):
     arguments = ("--prompts", 64, "--global-batch-size", 32, "--dp-size", 8)
     process = run("plan", "--explain", *arguments, *flags)
     assert (process.returncode, process.stderr) == (0, "")
-    _, _, mode, what, *_ = process.stdout.split("\n\n")
+    _, _, _, mode, what, *_ = process.stdout.split("\n\n")
     assert mode == {0: "Mode: plain", 1: "Mode: by FLOPs", 3: "Mode: balance data"}[len(flags)]
     lengths, rollout_ids = synthetic_rollout(64)
     costs = PublishedFlops(load_shape("qwen3-8B")).flops(lengths)
@@ -172,3 +209,14 @@ def test_explains_the_chosen_mode(flags):
 def test_explains_where_ranks_meet_as_balanced_for():
     flags = ("--balance-within-cap", "--balance-objective", "micro-batch")
     assert "where ranks meet at every micro-batch" in run("plan", "--explain", "--prompts", 256, *flags).stdout
+
+
+def test_a_pipeline_has_the_overhead_that_was_measured(tmp_path):
+    path = tmp_path / "cost.json"
+    save_cost(FittedCost(per_micro_batch=0.5, per_token=1e-5, per_square=1e-10), path)
+    arguments = ("--prompts", 64, "--dp-size", 4, "--cost", path, "--stages", 16)
+    measured, given, none = (
+        int(table(*arguments, *overhead)["within cap: pipeline"][0].replace(",", ""))
+        for overhead in ((), ("--micro-batch-overhead", 0.5), ("--micro-batch-overhead", 0))
+    )
+    assert measured == given < none

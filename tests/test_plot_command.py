@@ -106,3 +106,16 @@ def test_without_a_balance_option_the_plan_is_for_the_objective(tmp_path):
         cells = re.findall(r"<td>(.*?)</td>", (tmp_path / "schedule.html").read_text(encoding="utf-8"))
         waiting.append(float(cells[-1].rstrip("%")))
     assert waiting[0] > waiting[1]
+
+
+def test_a_mode_that_cannot_be_planned_has_its_reason(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("\n".join(map(str, range(1, 17))))
+    text = plot(path, "--dp-size", 32, "--balance-within-cap", "--on-shortage", "repeat", cwd=tmp_path)
+    reason, drawn = text.splitlines()
+    assert reason.startswith("No schedule for plain: ")
+    assert drawn == "Drawn to schedule.html: within cap: step"
+    page = (tmp_path / "schedule.html").read_text(encoding="utf-8")
+    assert re.findall(r"<td>(.*?)</td>", page)[:7] == ["plain", *["-"] * 5, "within cap: step"]
+    assert "<p>No schedule for plain: " in page
+    refused("plot", path, "--dp-size", 32, "--balance-data", cwd=tmp_path)

@@ -116,6 +116,8 @@ def test_ranks_hold_what_the_lists_hold(schedule):
         assert view.rank == rank
         assert view.samples.tolist() == partitions[rank]
         assert view.micro_batches_per_step.tolist() == num_microbatches
+        assert view.rollouts_per_step.tolist() == schedule.rollouts_per_step.tolist()
+        assert view.sample_counts.tolist() == [len(batch) for step in view.steps() for batch in step]
         assert micro_batches(view) == [[partitions[rank][i] for i in batch] for batch in indices[rank]]
         assert view.micro_batch_tokens.tolist() == schedule.token_counts[rank].tolist()
         assert [len(step) for step in view.steps()] == num_microbatches

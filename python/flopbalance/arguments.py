@@ -3,6 +3,7 @@
 import argparse
 from typing import Any, TypeVar, get_args
 
+from flopbalance.arrays import as_amount
 from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage
 
 FLOPS_MODELS = ("published", "exact")
@@ -27,7 +28,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": get_args(Objective),
         "default": "step",
         "help": "where ranks wait for each other, for --balance-within-cap: once a step, at every micro-batch, or once "
-        "a step behind a pipeline (default: %(default)s)",
+        "a step behind a pipeline, in a trainer of --pipeline-model-parallel-size stages (default: %(default)s)",
+    },
+    "--micro-batch-overhead": {
+        "type": float,
+        "default": 0.0,
+        "metavar": "COST",
+        "help": "what every micro-batch costs beside its samples, in the unit of costs (FLOPs), for "
+        "--balance-objective pipeline: the dearer, the fewer micro-batches (default: %(default)s)",
     },
     "--on-leftover": {
         "choices": get_args(OnLeftover),
@@ -45,7 +53,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "choices": get_args(OnShortage),
         "default": "error",
         "help": "a step of fewer samples than micro-batches is refused, or repeats its cheapest with "
-        "--balance-within-cap (default: %(default)s)",
+        "--balance-within-cap; Schedule.is_padding marks these, which the lists of build_dp_schedule cannot and so "
+        "refuse (default: %(default)s)",
     },
     "--use-dynamic-batch-size": {
         "action": "store_true",
@@ -130,7 +139,7 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     `balance_by_flops` and `balance_within_cap` exclude each other, need `use_dynamic_batch_size` and switch
     `balance_data` on; `use_dynamic_batch_size` needs `max_tokens_per_gpu`, which is also the default of
-    `log_probs_max_tokens_per_gpu`.
+    `log_probs_max_tokens_per_gpu`; `micro_batch_overhead` needs the objective ``"pipeline"``.
 
     Parameters
     ----------
@@ -145,7 +154,7 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     Raises
     ------
     ValueError
-        The arguments contradict each other, or a number is below 1. The message names the flags; `args` is unchanged.
+        The arguments contradict each other, or a number is too small. The message names the flags; `args` is unchanged.
 
     Examples
     --------
@@ -165,6 +174,9 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     for flag in ("--balance-objective", "--on-shortage"):
         if given[flag] not in (None, OPTIONS[flag]["default"]) and not given["--balance-within-cap"]:
             raise ValueError(f"{flag} {given[flag]} needs --balance-within-cap")
+    overhead = as_amount(given["--micro-batch-overhead"] or 0, "--micro-batch-overhead")
+    if overhead and given["--balance-objective"] != "pipeline":
+        raise ValueError("--micro-batch-overhead needs --balance-objective pipeline")
     if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
         raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
     for flag, value in given.items():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import CostFunction, Ints, as_count, as_sample_costs
+from flopbalance.arrays import CostFunction, Ints, as_amount, as_count, as_sample_costs
 from flopbalance.schedule import Schedule, planned_lengths
 
 
@@ -23,7 +23,8 @@ class BalanceReport:
     micro_batch_time : float
         Where ranks meet at every micro-batch: the dearest first one, plus the dearest second, and so on.
     pipeline_time : float
-        Where each rank is a pipeline and ranks meet once a step: the largest ``Σ c + (stages - 1) · max c``.
+        Where each rank is a pipeline and ranks meet once a step: the largest ``Σ c + (stages - 1) · max c``, with the
+        overhead of a micro-batch in every ``c``.
     mean_time : float
         The mean cost of a rank, which would be the time if no rank waited for another.
     lower_bound : float
@@ -116,6 +117,7 @@ def report(
     max_tokens: int,
     *,
     pipeline_stages: int = 1,
+    micro_batch_overhead: float = 0,
 ) -> BalanceReport:
     """Return what a schedule costs, and how far it is from the best possible.
 
@@ -131,6 +133,8 @@ def report(
         Token cap of a micro-batch.
     pipeline_stages : int, default 1
         Stages of the pipeline for which `pipeline_time` is told.
+    micro_batch_overhead : float, default 0
+        What every micro-batch costs there beside its samples, in the unit of `costs`.
 
     Raises
     ------
@@ -156,6 +160,7 @@ def report(
     tokens = planned_lengths(schedule, lengths)
     weights = as_sample_costs(costs, tokens)
     cap, stages = as_count(max_tokens, "max_tokens"), as_count(pipeline_stages, "pipeline_stages")
+    overhead = as_amount(micro_batch_overhead, "micro_batch_overhead")
     if len(weights) != schedule.num_samples:
         raise ValueError(f"costs must hold one for each of {schedule.num_samples} samples, got {len(weights)}")
     placed = np.asarray(weights, dtype=np.float64)[schedule.samples]
@@ -171,12 +176,14 @@ def report(
     work, dearest = by_step(np.add, micro_batches), by_step(np.maximum, micro_batches)
     dearest_sample = by_step(np.maximum, np.maximum.reduceat(placed, batches)).max(axis=0)
     step_time = work.max(axis=0).sum()
+    pipeline_times = (work + (stages - 1) * dearest).max(axis=0)
+    pipeline_times += overhead * (schedule.micro_batches_per_step + stages - 1)
     several = schedule.sample_counts > 1
     most = int(schedule.token_counts[several].max(initial=0))
     return BalanceReport(
         step_time=float(step_time),
         micro_batch_time=float(micro_batches.reshape(schedule.dp_size, -1).max(axis=0).sum()),
-        pipeline_time=float((work + (stages - 1) * dearest).max(axis=0).sum()),
+        pipeline_time=float(pipeline_times.sum()),
         mean_time=float(work.mean(axis=0).sum()),
         lower_bound=float(np.maximum(work.mean(axis=0), dearest_sample).sum()),
         idle_shares=1 - work.sum(axis=1) / step_time if step_time else np.zeros(schedule.dp_size),

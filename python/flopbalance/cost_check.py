@@ -128,12 +128,9 @@ def _predict(cost: CostFunction, batches: MicroBatches) -> Floats:
         raise ValueError(f"cost must return one value for each of {len(batches.lengths)} lengths, got {len(costs)}")
     predicted = batches.sums(np.asarray(costs, dtype=np.float64))
     predicted += getattr(cost, "per_micro_batch", 0.0)
-    usable = np.isfinite(predicted) & (predicted > 0)
-    if not usable.all():
-        i = int(np.argmin(usable))
-        raise ValueError(
-            f"cost must be positive and finite for every micro-batch, got {predicted[i]} for micro_batches[{i}]"
-        )
+    if not (predicted > 0).all():
+        i = int(np.argmin(predicted))
+        raise ValueError(f"cost must be positive for every micro-batch, got {predicted[i]} for micro_batches[{i}]")
     return predicted
 
 

@@ -13,6 +13,7 @@ from flopbalance.plan import Packing, plan
 
 CHOICES = {
     "balance_objective": "objective",
+    "micro_batch_overhead": "micro_batch_overhead",
     "on_leftover": "on_leftover",
     "on_oversize": "on_oversize",
     "on_shortage": "on_shortage",
@@ -37,7 +38,9 @@ def build_dp_schedule(
         ``balance_within_cap`` (False where absent), ``max_tokens_per_gpu`` with dynamic batching, ``micro_batch_size``
         without, and the model's shape as `calculate_fwd_flops` reads it where anything is balanced. With
         ``flops_model="exact"``, FLOPs are those of `CostModel.from_args`. With that, ``balance_within_cap``,
-        ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one.
+        ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one. The objective
+        ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``, and ``micro_batch_overhead`` (0 where
+        absent).
     train_parallel_config : mapping or namespace
         ``dp_size``, ``cp_size``, ``vpp_size``, ``microbatch_group_size_per_vp_stage``.
     total_lengths : array_like of shape (n,)
@@ -61,7 +64,8 @@ def build_dp_schedule(
     Raises
     ------
     ValueError
-        For an argument that is missing or breaks its rule.
+        For an argument that is missing or breaks its rule; also for ``on_shortage="repeat"``, since these lists cannot
+        mark the samples that are repeated.
     ScheduleError
         Where `plan` refuses; also an ``AssertionError``.
 
@@ -91,6 +95,11 @@ def build_dp_schedule(
             f"rollout_indices must hold one id for each of the {len(lengths)} total_lengths, got {len(rollout_ids)}"
         )
     trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
+    if trainer.get("on_shortage") == "repeat":
+        raise ValueError(
+            "args.on_shortage must be 'error', got 'repeat': these lists cannot mark the samples that are repeated, so "
+            "that a trainer would count them twice; use plan(...) and Schedule.is_padding"
+        )
     by_flops, within_cap = trainer.flag("balance_by_flops"), trainer.flag("balance_within_cap")
     balance_data = trainer.flag("balance_data") or within_cap
     if by_flops and within_cap:
@@ -106,6 +115,7 @@ def build_dp_schedule(
             raise ValueError(f"args.{name} must go with args.use_dynamic_batch_size, got no dynamic batching")
         micro_batch_size = trainer.size("micro_batch_size")
     interleaved = parallel.size("vpp_size") > 1
+    behind_pipeline = trainer.get("balance_objective") == "pipeline"
     flops_model = "published" if trainer.get("flops_model") is None else trainer.get("flops_model")
     return plan(
         lengths,
@@ -118,5 +128,6 @@ def build_dp_schedule(
         micro_batch_multiple=parallel.size("microbatch_group_size_per_vp_stage") if interleaved else 1,
         packing=packing,
         balance_ranks=balance_data,
+        pipeline_stages=trainer.size("pipeline_model_parallel_size") if behind_pipeline else 1,
         **{keyword: trainer.get(field) for field, keyword in CHOICES.items() if trainer.get(field) is not None},
     ).to_lists()

@@ -103,9 +103,9 @@ class Fields:
         value = self.get(field)
         if value is None:
             return default
-        if not isinstance(value, bool):
+        if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{self.name(field)} must be True or False, got {value!r}")
-        return value
+        return bool(value)
 
     def per_layer(self, field: str, num_layers: int) -> Sequence[Any]:
         """Value of a field with one entry per layer."""

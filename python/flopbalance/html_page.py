@@ -34,7 +34,9 @@ svg {{ width: 100%; height: auto }}
 """
 
 
-def html_page(title: str, svg: str, header: Sequence[str] = (), rows: Iterable[Sequence[str]] = ()) -> str:
+def html_page(
+    title: str, svg: str, header: Sequence[str] = (), rows: Iterable[Sequence[str]] = (), notes: Iterable[str] = ()
+) -> str:
     """Return a page with a heading, a table and a picture.
 
     Parameters
@@ -47,6 +49,8 @@ def html_page(title: str, svg: str, header: Sequence[str] = (), rows: Iterable[S
         Of the table; without it there is none.
     rows : iterable of sequences of str
         As long as the header.
+    notes : iterable of str
+        Lines below the table, plain text.
 
     Examples
     --------
@@ -56,6 +60,7 @@ def html_page(title: str, svg: str, header: Sequence[str] = (), rows: Iterable[S
     """
     svg = svg[svg.index("<svg") :]  # HTML knows no XML declaration and no second document type
     table = html_table(header, rows) if header else ""
+    table += "".join(f"\n<p>{escape(note)}</p>" for note in notes)
     return _PAGE.format(title=escape(title), table=table, svg=svg)
 
 

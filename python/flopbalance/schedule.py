@@ -62,6 +62,8 @@ class RankSchedule(_Arrays):
         Tokens of each micro-batch.
     micro_batches_per_step : ndarray of int64, shape (steps,)
         Micro-batches of the rank in each step.
+    rollouts_per_step : ndarray of int64, shape (steps,)
+        Rollouts in each step, over all ranks.
     is_padding : ndarray of bool, shape (samples of the rank,)
         Which of `samples` only fill a micro-batch and must get no loss; they stand elsewhere too.
     """
@@ -71,7 +73,13 @@ class RankSchedule(_Arrays):
     micro_batch_offsets: Ints
     micro_batch_tokens: Ints
     micro_batches_per_step: Ints
+    rollouts_per_step: Ints
     is_padding: npt.NDArray[np.bool_]
+
+    @property
+    def sample_counts(self) -> Ints:
+        """Samples of each micro-batch, int64 of shape (micro-batches,)."""
+        return np.diff(self.micro_batch_offsets)
 
     def steps(self) -> Iterator[list[Ints]]:
         """Yield every step as a list of micro-batches, each an array of global sample indices.
@@ -196,11 +204,12 @@ class Schedule(_Arrays):
             micro_batch_offsets=offsets - offsets[0],
             micro_batch_tokens=self.micro_batch_tokens[rank * count : (rank + 1) * count].copy(),
             micro_batches_per_step=self.micro_batches_per_step,
+            rollouts_per_step=self.rollouts_per_step,
             is_padding=self.is_padding[offsets[0] : offsets[-1]].copy(),
         )
 
     def to_lists(self) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
-        """Return the published nested lists, as `build_dp_schedule` does.
+        """Return the published nested lists, as `build_dp_schedule` does; they do not tell which samples are padding.
 
         Examples
         --------
@@ -272,6 +281,9 @@ class Schedule(_Arrays):
             and self.micro_batch_offsets[-1] == len(self.samples)
             and bool((np.diff(self.micro_batch_offsets) > 0).all()),
             "every sample stands in one place": np.array_equal(np.sort(placed), np.arange(self.num_samples)),
+            "samples are of the input": bool(((self.samples >= 0) & (self.samples < self.num_samples)).all()),
+            "tokens are not negative": bool((self.micro_batch_tokens >= 0).all()),
+            "every step has rollouts": bool((self.rollouts_per_step > 0).all()),
             "as many steps of rollouts as of micro-batches": len(self.rollouts_per_step)
             == len(self.micro_batches_per_step),
         }

@@ -188,8 +188,6 @@ def as_costs(costs: npt.ArrayLike | CostFunction, count: int, lengths: Ints | No
     array = np.asarray(as_sample_costs(costs, lengths), dtype=np.float64)
     if len(array) != count:
         raise ValueError(f"costs must hold one cost for each of the {count} samples, got {len(array)}")
-    for i in np.flatnonzero(~(np.isfinite(array) & (array >= 0)))[:1]:
-        raise ValueError(f"costs[{i}] must be finite and >= 0, got {array[i]}")
     return array
 
 

@@ -20,6 +20,7 @@ FLAGS = {
     "longest": "--longest",
     "on_leftover": "--on-leftover",
     "on_oversize": "--on-oversize",
+    "on_shortage": "--on-shortage",
 }
 """What the command line calls the arguments of `check_feasible`."""
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from flopbalance.balance_report import BalanceReport
 from flopbalance.commands.modes import Mode
-from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem
+from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem, reasons
 from flopbalance.commands.progress import progress
 from flopbalance.table import format_table, wants_colour
 
@@ -25,6 +25,7 @@ class Result(NamedTuple):
     """What a mode does to the rollout."""
 
     mode: Mode
+    flags: str
     report: BalanceReport
     seconds: float
     cap: int
@@ -35,7 +36,7 @@ class Result(NamedTuple):
         report = self.report
         return {
             "mode": self.mode.name,
-            "flag": self.mode.flag,
+            "flag": self.flags,
             "micro_batches": report.micro_batches,
             "micro_batches_over_cap": report.over_cap,
             "largest_tokens": report.largest_tokens,
@@ -82,8 +83,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="compare every mode on a rollout, and recommend one",
         description="Plan a rollout in every mode and predict how long ranks wait for each other: the share of time in "
         "which the mean rank is idle if ranks meet once a step, at every micro-batch (fully sharded or expert-parallel "
-        "training), or once a step as pipelines. --objective says which of these decides the speed-up and the "
-        "recommendation. An asterisk marks the best of each column.",
+        "training), or once a step as pipelines. --objective says which of these decides the speed-up over the first "
+        "mode that can be planned, and the recommendation. An asterisk marks the best of each column.",
     )
     add_problem_options(parser)
     add_objective_option(parser)
@@ -95,26 +96,36 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     problem = read_problem(options)
     objective = options.objective
+    modes = problem.modes()
+    planned, refused = problem.plan_each(progress(modes, "compare"))
+    if not planned:
+        raise refused[modes[0]]
+    first = next(iter(planned.values()))
     results: list[Result] = []
-    for mode in progress(problem.modes(), "compare"):
-        schedule, report, seconds = problem.plan(mode)
-        plain, time = (results[0].report if results else report).times[objective], report.times[objective]
-        results.append(Result(mode, report, seconds, problem.max_tokens, plain / time if time else 1.0))
+    for mode, (_, report, seconds) in planned.items():
+        longest, time = first.report.times[objective], report.times[objective]
+        speed_up = longest / time if time else 1.0
+        results.append(Result(mode, problem.flags(mode), report, seconds, problem.max_tokens, speed_up))
     best = recommend(results)
     if options.json:
         document = {
             "objective": objective,
             "modes": [result.as_dict() for result in results],
-            "recommended": {"mode": best.mode.name, "flag": best.mode.flag},
+            "refused": [{"mode": mode.name, "reason": str(error)} for mode, error in refused.items()],
+            "recommended": {"mode": best.mode.name, "flag": best.flags},
         }
         print(json.dumps(document, indent=2))
         return 0
     columns = [column.cells(results) for column in COLUMNS]
-    rows = zip([result.mode.name for result in results], *(cells for cells, _ in columns), strict=True)
-    marks = {(row, column) for column, (_, marked) in enumerate(columns, start=1) for row in marked}
-    print(problem.describe(schedule), end="\n\n")
+    cells = dict(zip(planned, zip(*(cells for cells, _ in columns), strict=True), strict=True))
+    rows = [(mode.name, *cells.get(mode, ["-"] * len(COLUMNS))) for mode in modes]
+    row_of = [modes.index(mode) for mode in planned]
+    marks = {(row_of[place], column) for column, (_, marked) in enumerate(columns, start=1) for place in marked}
+    print(problem.describe(first.schedule), end="\n\n")
     header = ["mode", *(column.title for column in COLUMNS)]
-    print(format_table(header, list(rows), best=marks, colour=wants_colour(sys.stdout)), end="\n\n")
+    print(format_table(header, rows, best=marks, colour=wants_colour(sys.stdout)), end="\n\n")
+    for line in reasons(refused):
+        print(line)
     print(_advice(best, results, objective))
     return 0
 
@@ -127,13 +138,13 @@ def recommend(results: Sequence[Result]) -> Result:
 
 def _advice(best: Result, results: Sequence[Result], objective: str) -> str:
     """Return the recommendation as one sentence."""
-    text = f"Recommended: {best.mode.flag or 'no option'}, with {_over_cap(best)} packed above the cap"
-    if best.mode.flag:
-        text += f" and {best.speed_up:.3f} times as fast as plain where {MEETING[objective]}"
+    text = f"Recommended: {best.flags or 'no option'}, with {_over_cap(best)} packed above the cap"
+    if best is not results[0]:
+        text += f" and {best.speed_up:.3f} times as fast as {results[0].mode.name} where {MEETING[objective]}"
     fastest = max(results, key=lambda result: round(result.speed_up, 3))
     if round(fastest.speed_up, 3) > round(best.speed_up, 3):
         text += (
-            f"; {fastest.mode.flag} would be {fastest.speed_up:.3f} times as fast, but with {_over_cap(fastest)} above"
+            f"; {fastest.mode.name} would be {fastest.speed_up:.3f} times as fast, but with {_over_cap(fastest)} above"
         )
     return f"{text}."
 

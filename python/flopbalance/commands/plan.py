@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flopbalance.commands.modes import chosen_mode
-from flopbalance.commands.problem import add_problem_options, cost_unit, meeting, read_problem
+from flopbalance.commands.problem import Planned, add_problem_options, cost_unit, meeting, read_problem, reasons
 from flopbalance.explanation import explain
 from flopbalance.schedule import Schedule
 from flopbalance.table import format_table
@@ -22,7 +22,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "plan",
         help="plan a rollout and show what balancing does for it",
         description="Plan a rollout in every mode: how many micro-batches, how large they get, and how much longer the "
-        "slowest rank works than the mean one. The balance options choose the schedule that is saved.",
+        "slowest rank works than the mean one. The balance options choose the mode that an asterisk marks; its "
+        "schedule is saved.",
     )
     add_problem_options(parser)
     parser.add_argument("--out", metavar="FILE.npz|.json", help="save the schedule of the chosen mode")
@@ -41,24 +42,19 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--out must end in {' or '.join(WRITERS)}, got {options.out}")
     problem = read_problem(options)
     chosen = chosen_mode(options)
-    planned = {mode: problem.plan(mode) for mode in problem.modes()}
+    modes = problem.modes()
+    planned, refused = problem.plan_each(modes)
+    if chosen in refused:
+        raise refused[chosen]
     schedule = planned[chosen].schedule
     if ending is not None:
         WRITERS[ending](schedule, options.out)
-    rows = [
-        (
-            mode.name,
-            f"{report.micro_batches:,}",
-            f"{report.largest_tokens:,}",
-            f"{report.over_cap:,}",
-            f"{report.step_time / report.mean_time:.3f}" if report.mean_time else "-",
-            f"{1000 * seconds:.1f} ms",
-        )
-        for mode, (_, report, seconds) in planned.items()
-    ]
+    rows = [(mode.name, *(_cells(planned[mode]) if mode in planned else _NO_CELLS)) for mode in modes]
     print(problem.describe(schedule))
     print()
-    print(format_table(HEADER, rows))
+    print(format_table(HEADER, rows, best={(modes.index(chosen), 0)}))
+    print("\n* as the balance options choose")
+    print("".join(f"{line}\n" for line in reasons(refused)), end="")
     if options.explain:
         explanation = explain(
             schedule,
@@ -74,10 +70,25 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+_NO_CELLS = ("-",) * (len(HEADER) - 1)
+
+
+def _cells(planned: Planned) -> tuple[str, ...]:
+    _, report, seconds = planned
+    return (
+        f"{report.micro_batches:,}",
+        f"{report.largest_tokens:,}",
+        f"{report.over_cap:,}",
+        f"{report.step_time / report.mean_time:.3f}" if report.mean_time else "-",
+        f"{1000 * seconds:.1f} ms",
+    )
+
+
 def _write_json(schedule: Schedule, path: str) -> None:
     names = ("partitions", "micro_batch_indices", "num_microbatches", "global_batch_sizes")
     document: dict[str, Any] = dict(zip(names, schedule.to_lists(), strict=True))
     document["dropped"] = schedule.dropped.tolist()
+    document["is_padding"] = [schedule.rank(rank).is_padding.tolist() for rank in range(schedule.dp_size)]
     Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 

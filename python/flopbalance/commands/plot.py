@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flopbalance.commands.modes import MODES, chosen_mode, most_thorough
-from flopbalance.commands.problem import add_objective_option, add_problem_options, cost_unit, meeting, read_problem
+from flopbalance.commands.problem import (
+    Planned,
+    add_objective_option,
+    add_problem_options,
+    cost_unit,
+    meeting,
+    read_problem,
+    reasons,
+)
 from flopbalance.html_page import html_page
 from flopbalance.plot import figure_as_svg, plot_comparison
 
@@ -49,11 +57,13 @@ def run(options: argparse.Namespace) -> int:
     before, after = MODES[0], chosen_mode(options)
     if after == before:
         after = most_thorough(problem.modes(), options.objective)
-    planned = {mode.name: problem.plan(mode) for mode in (before, after)}
-    title = problem.describe(planned[before.name].schedule)
+    planned, refused = problem.plan_each((before, after))
+    if after in refused:
+        raise refused[after]
+    title = problem.describe(planned[after].schedule)
     try:
         figure = plot_comparison(
-            {name: plan.schedule for name, plan in planned.items()},
+            {mode.name: plan.schedule for mode, plan in planned.items()},
             problem.costs,
             lengths=problem.rollout.lengths,
             max_tokens=problem.max_tokens,
@@ -64,27 +74,32 @@ def run(options: argparse.Namespace) -> int:
         )
     except ImportError as error:
         raise ValueError(str(error)) from None
-    rows = [
-        (
-            name,
-            f"{report.micro_batches:,}",
-            f"{report.over_cap:,}",
-            f"{report.largest_tokens:,}",
-            f"{report.idle_share('step'):.1%}",
-            f"{report.idle_share('micro-batch'):.1%}",
-        )
-        for name, (_, report, _) in planned.items()
-    ]
-    _write(figure, path, title, rows)
-    print(f"Drawn to {path}: {' and '.join(planned)}")
+    rows = [(mode.name, *_cells(planned.get(mode))) for mode in dict.fromkeys((before, after))]
+    _write(figure, path, title, rows, reasons(refused))
+    for line in reasons(refused):
+        print(line)
+    print(f"Drawn to {path}: {' and '.join(mode.name for mode in planned)}")
     return 0
 
 
-def _write(figure: Figure, path: Path, title: str, rows: Sequence[Sequence[str]]) -> None:
+def _cells(planned: Planned | None) -> tuple[str, ...]:
+    if planned is None:
+        return ("-",) * (len(HEADER) - 1)
+    report = planned.report
+    return (
+        f"{report.micro_batches:,}",
+        f"{report.over_cap:,}",
+        f"{report.largest_tokens:,}",
+        f"{report.idle_share('step'):.1%}",
+        f"{report.idle_share('micro-batch'):.1%}",
+    )
+
+
+def _write(figure: Figure, path: Path, title: str, rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
     if path.suffix.lower() == ".png":
         figure.savefig(path)
         return
     text = figure_as_svg(figure)
     if path.suffix.lower() == ".html":
-        text = html_page(title, text, HEADER, rows)
+        text = html_page(title, text, HEADER, rows, notes)
     path.write_text(text, encoding="utf-8")

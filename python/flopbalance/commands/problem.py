@@ -3,18 +3,19 @@
 import argparse
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance.arguments import add_balance_arguments, validate_balance_args
-from flopbalance.arrays import as_count
+from flopbalance.arrays import as_amount, as_count
 from flopbalance.balance_report import BalanceReport, report
 from flopbalance.calibration import FittedCost
 from flopbalance.commands.modes import MODES, Mode
 from flopbalance.costs import SOURCES, read_cost
+from flopbalance.errors import ScheduleError
 from flopbalance.lengths_file import read_lengths
 from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
 from flopbalance.rollout import Rollout, synthetic_rollout
@@ -44,6 +45,7 @@ class Problem:
     global_batch_size: int | None
     micro_batch_multiple: int
     stages: int
+    micro_batch_overhead: float
     on_leftover: OnLeftover
     on_oversize: OnOversize
     on_shortage: OnShortage
@@ -57,8 +59,34 @@ class Problem:
         start = time.perf_counter()
         schedule = plan(self.rollout.lengths, costs=self.costs, **self.settings(mode))
         seconds = time.perf_counter() - start
-        lengths, cap, stages = self.rollout.lengths, self.max_tokens, self.stages
-        return Planned(schedule, report(schedule, self.costs, lengths, cap, pipeline_stages=stages), seconds)
+        measured = report(
+            schedule,
+            self.costs,
+            self.rollout.lengths,
+            self.max_tokens,
+            pipeline_stages=self.stages,
+            micro_batch_overhead=self.micro_batch_overhead,
+        )
+        return Planned(schedule, measured, seconds)
+
+    def plan_each(self, modes: Iterable[Mode]) -> tuple[dict[Mode, Planned], dict[Mode, ScheduleError]]:
+        """Plan in every mode; also return why some cannot."""
+        planned, refused = {}, {}
+        for mode in modes:
+            try:
+                planned[mode] = self.plan(mode)
+            except ScheduleError as error:
+                refused[mode] = error
+        return planned, refused
+
+    def flags(self, mode: Mode) -> str:
+        """Return the options with which a trainer plans in a mode; those that hold for every mode aside."""
+        flags = [mode.flag] if mode.flag else []
+        if mode.objective == "pipeline" and self.micro_batch_overhead:
+            flags.append(f"--micro-batch-overhead {self.micro_batch_overhead}")
+        if self.micro_batch_size is None:
+            flags.append("--use-dynamic-batch-size")
+        return " ".join(flags)
 
     def settings(self, mode: Mode) -> dict[str, Any]:
         """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
@@ -79,6 +107,7 @@ class Problem:
             settings |= {"on_shortage": self.on_shortage, "objective": mode.objective}
             if mode.objective == "pipeline":
                 settings["pipeline_stages"] = self.stages
+                settings["micro_batch_overhead"] = self.micro_batch_overhead
         return settings
 
     def describe_lengths(self) -> str:
@@ -98,8 +127,17 @@ class Problem:
         return text
 
 
+def reasons(refused: Mapping[Mode, ScheduleError]) -> list[str]:
+    """Return a line for each mode that cannot be planned."""
+    return [f"No schedule for {mode.name}: {error}" for mode, error in refused.items()]
+
+
 def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], Any] = int) -> None:
     """Add the options that `read_problem` reads; `count` is the type of those that a sweep varies."""
+    parser.description = (
+        f"{parser.description} Micro-batches hold as many samples as the cap allows, as if --use-dynamic-batch-size "
+        "were given, unless --micro-batch-size is."
+    )
     lengths = parser.add_argument_group("lengths")
     lengths.add_argument(
         "file",
@@ -148,6 +186,16 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
     training.add_argument(
         "--stages", type=int, default=4, help="of the pipeline, where one is predicted (default: %(default)s)"
     )
+    # Under a name of its own: unlike a trainer, a command always has a pipeline to predict, and an overhead not given
+    # may be one that was measured.
+    training.add_argument(
+        "--micro-batch-overhead",
+        dest="overhead",
+        type=float,
+        metavar="COST",
+        help="what every micro-batch of the pipeline costs beside its samples, in the unit of costs (default: that of "
+        "a fitted --cost, else 0)",
+    )
     training.add_argument(
         "--max-tokens-per-gpu",
         type=count,
@@ -181,15 +229,20 @@ def read_problem(options: argparse.Namespace) -> Problem:
         batch_size = batch_size or min(BUILT_IN_BATCH_SIZE, options.prompts)
     else:
         rollout = read_lengths(options.file, options.column, options.rollout_column)
+    cost = read_cost(_source(options), options.flops_model)
+    overhead = options.overhead
+    if overhead is None:
+        overhead = cost.per_micro_batch if isinstance(cost, FittedCost) else 0
     return Problem(
         rollout=rollout,
-        costs=np.asarray(read_cost(_source(options), options.flops_model).flops(rollout.lengths)),
+        costs=np.asarray(cost.flops(rollout.lengths)),
         dp_size=options.dp_size,
         max_tokens=options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size"),
         micro_batch_size=None if options.use_dynamic_batch_size else options.micro_batch_size,
         global_batch_size=batch_size,
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
+        micro_batch_overhead=as_amount(overhead, "--micro-batch-overhead"),
         on_leftover=options.on_leftover,
         on_oversize=options.on_oversize,
         on_shortage=options.on_shortage,
