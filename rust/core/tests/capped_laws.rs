@@ -55,12 +55,8 @@ impl Case {
         let length = |&sample: &u32| self.lengths[sample as usize];
         let extra = |&sample: &u32| if self.two_budgets { self.extra[sample as usize] } else { 0 };
         let share = |sample: &u32| (length(sample) * self.max_extra).max(extra(sample) * self.max_tokens);
-        let orders: [&dyn Fn(&u32) -> (i64, i64); 4] = [
-            &|sample| (length(sample), 0),
-            &|sample| (length(sample), extra(sample)),
-            &|sample| (extra(sample), length(sample)),
-            &|sample| (share(sample), 0),
-        ];
+        let orders: [&dyn Fn(&u32) -> (i64, i64); 3] =
+            [&|sample| (length(sample), 0), &|sample| (extra(sample), length(sample)), &|sample| (share(sample), 0)];
         let count = |&key: &&dyn Fn(&u32) -> (i64, i64)| {
             let mut order: Vec<u32> = (0..self.lengths.len() as u32).collect();
             order.sort_by_key(|sample| std::cmp::Reverse(key(sample)));
