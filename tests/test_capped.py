@@ -176,6 +176,14 @@ class TestWaiting:
             assert np.all(np.diff(costs[: middle + 1]) >= 0)
             assert np.all(np.diff(costs[middle:]) <= 0)
 
+    def test_a_large_step_of_a_pipeline_ends_in_time(self):
+        lengths = np.sort(np.random.RandomState(0).lognormal(7, 1, 100_000).astype(int))
+        problem = {"dp_size": 64, "max_tokens": 36_864, "objective": "pipeline", "pipeline_stages": 8}
+        start = time.process_time()
+        schedule = capped(lengths, micro_batch_overhead=100, **problem)
+        assert time.process_time() - start < 10  # about 0.7 s
+        assert report(schedule, lengths, lengths, 36_864, pipeline_stages=8).over_cap == 0
+
     def test_a_pipeline_makes_more_micro_batches_unless_these_cost_too_much(self):
         lengths = np.full(64, 10)
         problem = {"dp_size": 2, "max_tokens": 160, "objective": "pipeline", "pipeline_stages": 8}

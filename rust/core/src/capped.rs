@@ -37,8 +37,19 @@ pub struct StepProblem<'a> {
     pub multiple: usize,
     /// What is to be short.
     pub objective: Objective,
-    /// Look-ups per sample that the search may spend on each of its starts.
+    /// Look-ups per sample, of 16,384 at most, that the search may spend on each of its starts.
     pub effort: u64,
+}
+
+impl StepProblem<'_> {
+    /// No plan of so many micro-batches is shorter, their overhead left out.
+    fn bound(&self, count: usize) -> u64 {
+        self.objective.bound(self.costs, self.dp_size, count)
+    }
+
+    fn overhead(&self, count: usize) -> u64 {
+        self.objective.overhead(count / self.dp_size)
+    }
 }
 
 /// A step has fewer samples than micro-batches.
@@ -74,18 +85,19 @@ pub fn plan_step(problem: &StepProblem<'_>, carried: &mut Vec<u64>) -> Result<Gr
         return Err(Shortage { packed: packed.len(), needed: count });
     }
     carried.resize(problem.dp_size, 0);
-    let bound = problem.objective.bound(problem.costs, problem.dp_size);
-    let tolerance = (bound >> TOLERANCE).max(1);
     let mut drafts = drafts(problem, &samples, packed, count);
     drafts.sort_by_key(|draft| draft.time);
     drafts.truncate(STARTS);
-    for i in 0..drafts.len() {
-        let lookups = problem.effort.saturating_mul(samples.len() as u64);
-        drafts[i].improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance });
-        if drafts[i].time < bound + tolerance {
-            drafts.truncate(i + 1);
-            break;
+    let mut best = u64::MAX;
+    for draft in &mut drafts {
+        let bound = problem.bound(draft.batches.len());
+        let tolerance = (bound >> TOLERANCE).max(1);
+        if best < bound + problem.overhead(draft.batches.len()) + tolerance {
+            continue;
         }
+        let lookups = problem.effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
+        draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance });
+        best = best.min(draft.time);
     }
     let best = drafts.iter().min_by_key(|draft| draft.time);
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, carried)))
@@ -93,6 +105,9 @@ pub fn plan_step(problem: &StepProblem<'_>, carried: &mut Vec<u64>) -> Result<Gr
 
 /// How many starts are improved, the shortest first.
 const STARTS: usize = 3;
+
+/// Samples beyond this many add nothing to the effort: larger steps are even from the start, and end in time.
+const MOST_COUNTED: usize = 1 << 14;
 
 /// Improvements below the bound divided by two this many times are left alone.
 const TOLERANCE: u32 = 15;
@@ -111,16 +126,40 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
             let starts = [rows(EVEN), rows(EVEN / 4), deal_to_cheapest(samples, count), given];
             starts.into_iter().flatten().map(|batches| draft(batches, count)).collect()
         }
-        Objective::Pipeline { .. } => {
-            let more = std::iter::successors(Some(count), |&count| {
-                (count + count / 4 + 1).checked_next_multiple_of(dp_size * problem.multiple)
-            });
-            more.take_while(|&count| count <= samples.len())
-                .filter_map(|count| Some(draft(deal_to_cheapest(samples, count)?, count)))
-                .collect()
-        }
+        Objective::Pipeline { .. } => return pipeline_drafts(problem, samples, packed, count),
     };
     drafts.push(draft(packed, count));
+    drafts
+}
+
+/// Starts of ever more micro-batches, except those whose bound is no better than what is there to improve already.
+fn pipeline_drafts(
+    problem: &StepProblem<'_>,
+    samples: &Samples,
+    mut packed: Vec<MicroBatch>,
+    count: usize,
+) -> Vec<Draft> {
+    split_dearest(samples, &mut packed, count);
+    let mut drafts = vec![Draft::new(packed, problem)];
+    let more = std::iter::successors(Some(count), |&count| {
+        (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
+    });
+    for count in more.take_while(|&count| count <= samples.len()) {
+        drafts.sort_by_key(|draft| draft.time);
+        drafts.truncate(STARTS);
+        let worth_while = |bound: u64| {
+            drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)
+        };
+        if worth_while(problem.bound(count))
+            && let Some(mut batches) = deal_to_cheapest(samples, count)
+        {
+            split_dearest(samples, &mut batches, count);
+            let dearest = batches.iter().map(|batch| batch.cost).max().unwrap_or(0);
+            if worth_while(problem.objective.stages() * dearest) {
+                drafts.push(Draft::new(batches, problem));
+            }
+        }
+    }
     drafts
 }
 
@@ -145,7 +184,7 @@ impl Draft {
         let ranks = Ranks { batches: parts.iter().map(<[u32]>::to_vec).collect(), stages: problem.objective.stages() };
         let time = match problem.objective {
             Objective::MicroBatch => row_time,
-            _ => ranks.time(&batches) + problem.objective.overhead(batches.len() / problem.dp_size),
+            _ => ranks.time(&batches) + problem.overhead(batches.len()),
         };
         Self { batches, ranks, time }
     }
@@ -156,7 +195,7 @@ impl Draft {
             *self = Self::new(std::mem::take(&mut self.batches), problem);
         } else {
             level_ranks(search, &mut self.batches, &mut self.ranks);
-            self.time = self.ranks.time(&self.batches) + problem.objective.overhead(self.ranks.batches[0].len());
+            self.time = self.ranks.time(&self.batches) + problem.overhead(self.batches.len());
         }
     }
 

@@ -29,10 +29,12 @@ impl Objective {
         micro_batch_overhead * (micro_batches as u64 + stages - 1)
     }
 
-    /// No plan is shorter: a rank carries the mean at least, and the dearest sample is somewhere.
-    pub(crate) fn bound(self, costs: &[u64], ranks: usize) -> u64 {
+    /// No plan of `count` micro-batches is shorter, their overhead left out: a rank carries the mean at least, its
+    /// dearest micro-batch is no cheaper than the mean one, and the dearest sample is somewhere.
+    pub(crate) fn bound(self, costs: &[u64], ranks: usize, count: usize) -> u64 {
         let total: u64 = costs.iter().sum();
         let dearest = costs.iter().copied().max().unwrap_or(0);
-        total.div_ceil(ranks as u64).max(self.stages() * dearest)
+        let bubble = (self.stages() - 1) * (total / count as u64);
+        (total.div_ceil(ranks as u64) + bubble).max(self.stages() * dearest)
     }
 }

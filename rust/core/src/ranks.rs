@@ -2,6 +2,7 @@
 use crate::micro_batch::MicroBatch;
 use crate::trade::{Gain, Search, Trade};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// Which micro-batches every rank runs.
 pub(crate) struct Ranks {
@@ -58,21 +59,24 @@ const TRADERS: usize = 16;
 /// the tolerance of the bound, when nothing helps or when the look-ups are spent. The slowest rank's time never rises.
 pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &mut Ranks) {
     let mut paces: Vec<Pace> = (0..ranks.batches.len()).map(|rank| ranks.pace(rank, batches)).collect();
+    let key = |paces: &[Pace], rank: usize| (paces[rank].time(), Reverse(rank));
+    let mut by_time: BTreeSet<_> = (0..paces.len()).map(|rank| key(&paces, rank)).collect();
     while search.lookups > 0 {
-        let mut by_time: Vec<usize> = (0..paces.len()).collect();
-        by_time.sort_unstable_by_key(|&rank| (paces[rank].time(), Reverse(rank)));
-        let Some((&slowest, others)) = by_time.split_last() else { return };
-        if paces[slowest].time() < search.bound + search.tolerance {
+        let Some(&(time, Reverse(slowest))) = by_time.last() else { return };
+        if time < search.bound + search.tolerance {
             return;
         }
-        let helper = others.iter().copied().find(|&other| {
-            paces[slowest].time() - paces[other].time() > 1 && relieve(search, batches, ranks, [slowest, other], &paces)
-        });
+        let others = by_time.iter().take_while(|&&(other, _)| time - other > 1);
+        let helper = others
+            .map(|&(_, Reverse(other))| other)
+            .find(|&other| relieve(search, batches, ranks, [slowest, other], &paces));
         let Some(helper) = helper.or_else(|| flatten(search, batches, ranks, slowest).then_some(slowest)) else {
             return;
         };
         for rank in [slowest, helper] {
+            by_time.remove(&key(&paces, rank));
             paces[rank] = ranks.pace(rank, batches);
+            by_time.insert(key(&paces, rank));
         }
     }
 }

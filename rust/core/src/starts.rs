@@ -21,7 +21,6 @@ pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
         return by_length;
     }
     let others = [
-        decreasing(&|sample| (room.length(sample).into(), room.extra_of(sample), given(sample))),
         decreasing(&|sample| (room.extra_of(sample).into(), room.length(sample), given(sample))),
         decreasing(&|sample| (room.larger_share(sample), 0, given(sample))),
     ];
@@ -117,8 +116,8 @@ pub(crate) fn deal_rows(samples: &Samples, width: usize, rows: usize, evenness: 
 /// Pairs of a sample and a micro-batch of its row, beyond which rows take too long to be worth it.
 const MOST_SCANNED: usize = 1 << 27;
 
-/// How many more samples without room than with it a row looks at, one by one.
-const PATIENCE: usize = 256;
+/// How often a row looks on after a sample without room and finds another.
+const PATIENCE: usize = 64;
 
 /// The samples that no row has taken yet.
 struct Left {
@@ -153,7 +152,7 @@ impl Left {
 /// One row of samples that are left, dearest first.
 fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> Vec<MicroBatch> {
     let mut row = vec![MicroBatch::default(); width];
-    let (mut start, mut patience) = (0, PATIENCE);
+    let (mut start, mut missed, mut patience) = (0, false, PATIENCE);
     while patience > 0
         && let Some(place) = left.from(start)
     {
@@ -165,7 +164,7 @@ fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> V
         };
         if let Some(batch) = row.iter_mut().filter(open).min_by_key(|batch| (batch.cost, batch.samples.len())) {
             samples.add(batch, sample);
-            patience += 1;
+            missed = false;
             continue;
         }
         // On to the first sample that some micro-batch has room for. Bisection finds it where dearer samples are
@@ -178,7 +177,8 @@ fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> V
             })
         };
         start += row.iter().map(no_room).min().unwrap_or(0);
-        patience -= 1;
+        patience -= usize::from(missed);
+        missed = true;
     }
     row
 }

@@ -55,16 +55,14 @@ impl Case {
         let length = |&sample: &u32| self.lengths[sample as usize];
         let extra = |&sample: &u32| if self.two_budgets { self.extra[sample as usize] } else { 0 };
         let share = |sample: &u32| (length(sample) * self.max_extra).max(extra(sample) * self.max_tokens);
-        let keys = |sample: &u32| {
-            let (length, extra) = (length(sample), extra(sample));
-            [(length, 0), (length, extra), (extra, length), (share(sample), 0)]
-        };
-        let count = |key: usize| {
+        let orders: [&dyn Fn(&u32) -> (i64, i64); 3] =
+            [&|sample| (length(sample), 0), &|sample| (extra(sample), length(sample)), &|sample| (share(sample), 0)];
+        let count = |&key: &&dyn Fn(&u32) -> (i64, i64)| {
             let mut order: Vec<u32> = (0..self.lengths.len() as u32).collect();
-            order.sort_by_key(|sample| std::cmp::Reverse(keys(sample)[key]));
+            order.sort_by_key(|sample| std::cmp::Reverse(key(sample)));
             self.first_fit(&order)
         };
-        (0..4).map(count).min().unwrap()
+        orders.iter().map(count).min().unwrap()
     }
 
     fn first_fit(&self, order: &[u32]) -> usize {
