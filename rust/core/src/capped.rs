@@ -76,16 +76,18 @@ pub fn plan_step(problem: &StepProblem<'_>, carried: &mut Vec<u64>) -> Result<Gr
     carried.resize(problem.dp_size, 0);
     let bound = problem.objective.bound(problem.costs, problem.dp_size);
     let tolerance = (bound >> TOLERANCE).max(1);
-    let mut drafts = drafts(problem, &samples, packed, count);
+    let mut drafts = drafts(problem, &samples, packed, count, bound);
     drafts.sort_by_key(|draft| draft.time);
     drafts.truncate(STARTS);
-    for i in 0..drafts.len() {
-        let lookups = problem.effort.saturating_mul(samples.len() as u64);
-        drafts[i].improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance });
-        if drafts[i].time < bound + tolerance {
-            drafts.truncate(i + 1);
-            break;
+    let mut best = u64::MAX;
+    for draft in &mut drafts {
+        let micro_batches = draft.batches.len() / problem.dp_size;
+        if best < bound + tolerance + problem.objective.overhead(micro_batches) {
+            continue;
         }
+        let lookups = problem.effort.saturating_mul(samples.len() as u64);
+        draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance });
+        best = best.min(draft.time);
     }
     let best = drafts.iter().min_by_key(|draft| draft.time);
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, carried)))
@@ -97,8 +99,14 @@ const STARTS: usize = 3;
 /// Improvements below the bound divided by two this many times are left alone.
 const TOLERANCE: u32 = 15;
 
-/// Several starts, each with as many micro-batches as its objective may want.
-fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>, count: usize) -> Vec<Draft> {
+/// Several starts, each with as many micro-batches as its objective may want; none that `bound` rules out.
+fn drafts(
+    problem: &StepProblem<'_>,
+    samples: &Samples,
+    packed: Vec<MicroBatch>,
+    count: usize,
+    bound: u64,
+) -> Vec<Draft> {
     let dp_size = problem.dp_size;
     let rows = |evenness| deal_rows(samples, dp_size, count / dp_size, evenness);
     let draft = |mut batches: Vec<MicroBatch>, count: usize| {
@@ -115,9 +123,15 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
             let more = std::iter::successors(Some(count), |&count| {
                 (count + count / 4 + 1).checked_next_multiple_of(dp_size * problem.multiple)
             });
-            more.take_while(|&count| count <= samples.len())
-                .filter_map(|count| Some(draft(deal_to_cheapest(samples, count)?, count)))
-                .collect()
+            let mut drafts: Vec<Draft> = Vec::new();
+            for count in more.take_while(|&count| count <= samples.len()) {
+                let best = drafts.iter().map(|draft| draft.time).min();
+                if best.is_some_and(|best| best < bound + problem.objective.overhead(count / dp_size)) {
+                    break;
+                }
+                drafts.extend(deal_to_cheapest(samples, count).map(|batches| draft(batches, count)));
+            }
+            drafts
         }
     };
     drafts.push(draft(packed, count));
