@@ -7,8 +7,10 @@ from flopbalance.cli import COMMANDS
 
 HEAD = """# Commands
 
-Written by `python docs/write_commands.py`; a test holds it against the parsers. Every command ends with exit code 0, or
-with 2 and one line on standard error where an input is bad; Ctrl-C and a reader that has seen enough end it quietly.
+Written by `python docs/write_commands.py`; a test holds it against the parsers. Without a file, commands plan a
+built-in rollout. Exit codes: 0; 2 with one line on standard error where an input is bad; 1 where `check` finds a step
+that cannot be planned or `check-costs` a cost that is unusable; 130 after Ctrl-C and 141 where the reader of a pipe has
+seen enough.
 """
 
 

@@ -80,3 +80,9 @@ def test_every_line_has_its_own_name():
     names = [line.split()[0] for line in text.splitlines()]
     assert len(set(names)) == len(names)
     assert "in 1 step;" in text
+
+
+def test_arguments_in_the_wrong_order_are_refused():
+    lengths, costs = [5, 1, 3], [25, 1, 9]
+    with pytest.raises(ValueError, match="lengths must be those that were planned, got 35 tokens in micro-batch 0"):
+        report(plan(lengths, dp_size=1, max_tokens=9), lengths, costs, 9)

@@ -255,7 +255,16 @@ def test_a_schedule_needs_lengths():
     with pytest.raises(ValueError, match="lengths must be given with a schedule"):
         MicroBatches.of(schedule)
     with pytest.raises(ValueError, match="lengths must cover all samples of the schedule, got 2"):
+        MicroBatches.of(schedule.rank(0), [1, 2])
+    with pytest.raises(ValueError, match="lengths must hold one length for each of 3 samples, got 2"):
         MicroBatches.of(schedule, [1, 2])
+    with pytest.raises(ValueError, match="lengths must be those that were planned"):
+        MicroBatches.of(schedule, [1, 2, 4])
+
+
+def test_windows_of_a_name_are_refused():
+    with pytest.raises(ValueError, match="windows_of must be a CostModel, got 'gpt-oss-20b'"):
+        CostModel.fit([[1]], [1.0], windows_of="gpt-oss-20b")
 
 
 # The fitted cost
@@ -281,3 +290,17 @@ def test_bad_coefficients_of_a_fit(value):
 def test_the_same_data_give_the_same_fit():
     batches, times = measured()
     assert repr(CostModel.fit(batches, times)) == repr(CostModel.fit(batches, times))
+
+
+def test_a_fit_describes_itself():
+    batches = mixed_batches(np.random.default_rng(0))
+    text = CostModel.fit(batches, times_of(batches, c3=C3), per_sequence=True).describe()
+    rows = [line.split() for line in text.splitlines()]
+    figures = {row[0]: float(row[-3]) for row in rows[1:5]}
+    assert figures == pytest.approx({"micro-batch": C0, "sequence": C3, "token": C1, "L²": C2}, rel=0.01)
+    assert "mean error on micro-batches that were not fitted: 0.0%" in text
+    windowed = FittedCost(0.1, 1e-5, 1e-9, windows=((128, 3),), per_pair=0)
+    assert "L² within 128 tokens" in windowed.describe()
+    assert windowed.overtaking_length is None
+    assert FittedCost(0.1, 1e-5, 1e-9).overtaking_length == 10_000
+    assert FittedCost(0.1, 0.0, 0.0).overtaking_length is None

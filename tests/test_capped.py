@@ -40,11 +40,10 @@ def costs_by_rank(schedule: Schedule, costs) -> np.ndarray:
     return sums.reshape(schedule.dp_size, -1)
 
 
-def time_of(schedule: Schedule, costs, objective: str, stages: int) -> float:
-    figures = report(schedule, costs, np.zeros(len(costs)), 1, pipeline_stages=stages)
-    return {"step": figures.step_time, "micro-batch": figures.micro_batch_time, "pipeline": figures.pipeline_time}[
-        objective
-    ]
+def time_of(schedule: Schedule, problem) -> float:
+    lengths = problem["lengths"]
+    costs = lengths if problem["costs"] is None else problem["costs"]
+    return report(schedule, costs, lengths, 1, pipeline_stages=problem["pipeline_stages"]).times[problem["objective"]]
 
 
 class TestMemory:
@@ -70,7 +69,7 @@ class TestMemory:
         assert sorted(batches(alone)) == [[0], [1]]
         dropped = capped([4500, 100], on_oversize="drop", **problem)
         assert (batches(dropped), dropped.dropped.tolist(), dropped.num_samples) == ([[1]], [0], 2)
-        with pytest.raises(ValueError, match=r"^lengths\[0\] must fit into a micro-batch \(max_tokens = 4096\)"):
+        with pytest.raises(ValueError, match=r"^lengths\[0\] must be within the cap, 4096 after padding"):
             capped([4500, 100], on_oversize="error", **problem)
 
     @pytest.mark.parametrize("packing", ["first-fit", "flops", "capped"])
@@ -334,6 +333,19 @@ class TestRoom:
         assert all(sum(images[i] for i in batch) <= 4 for batch in batches(schedule))
         assert len(batches(schedule)) == 3
 
+    def test_a_second_budget_takes_no_more_micro_batches_than_packing_by_tokens(self):
+        lengths, images = [1, 1, 0, 0, 0, 0, 0, 1], [3, 7, 0, 7, 8, 0, 5, 0]
+        schedule = capped(lengths, dp_size=2, micro_batch_multiple=2, max_tokens=1, extra_budget=(images, 8))
+        assert schedule.micro_batches_per_step.tolist() == [2]
+
+    @pytest.mark.parametrize("limits", [{"padded": True}, {"extra_budget": (np.arange(100_000) * 7919 % 500, 3000)}])
+    @pytest.mark.parametrize("lengths", [2 ** (np.arange(100_000) % 15), 1 + np.arange(100_000) * 7907 % 5000])
+    def test_every_limit_scales(self, lengths, limits):
+        start = time.process_time()
+        schedule = capped(lengths, dp_size=64, max_tokens=36_864, effort=0, **limits)
+        assert time.process_time() - start < 20  # about 0.3 s; a scan of all micro-batches takes minutes
+        assert len(schedule.samples) == 100_000
+
     @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 9), st.integers(1, 9))
     def test_rounding_keeps_the_rounded_cap(self, lengths, of_sample, of_batch):
         schedule = capped(lengths, dp_size=1, max_tokens=50, pad_to=(of_sample, of_batch))
@@ -398,10 +410,9 @@ class TestLaws:
 
     @given(problems(), st.integers(0, 200))
     def test_more_effort_is_never_worse(self, problem, more):
-        costs = problem["lengths"] if problem["costs"] is None else problem["costs"]
         problem["global_batch_size"] = None
         times = [
-            time_of(planned({**problem, "effort": effort}), costs, problem["objective"], problem["pipeline_stages"])
+            time_of(planned({**problem, "effort": effort}), problem)
             for effort in (problem["effort"], problem["effort"] + more)
         ]
         assert times[1] <= times[0] * (1 + 1e-12)

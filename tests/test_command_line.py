@@ -30,7 +30,8 @@ def test_version_is_that_of_the_package():
 def test_bad_usage_ends_in_exit_code_2(arguments):
     process = run(*arguments)
     assert (process.returncode, process.stdout) == (2, "")
-    assert "error: " in process.stderr
+    assert process.stderr.startswith("flopbalance: error: ")
+    assert process.stderr.count("\n") == 1
 
 
 def test_the_installed_script_is_the_same_command():

@@ -113,6 +113,12 @@ def test_bad_measurements(batches, seconds, options, message):
         check_costs(Tokens(), batches, seconds, **options)
 
 
+@pytest.mark.parametrize("cost", ["qwen3-8b", None, [1, 2], CostModel])
+def test_what_is_no_cost_is_refused(cost):
+    with pytest.raises(ValueError, match=r"cost must have flops\(lengths\), as CostModel.* got "):
+        check_costs(cost, [[1], [2]], [1.0, 2.0])
+
+
 def test_a_fit_predicts_its_constant_per_micro_batch():
     batches = mixed_batches(np.random.default_rng(4))
     seconds = times_of(batches, c0=0.5)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from command import refused, run
-from flopbalance import CostModel, FittedCost, load_cost
-from flopbalance.models import built_in_shapes
+from flopbalance import CostModel, FittedCost, load_cost, save_cost
+from flopbalance.costs import read_cost
+from flopbalance.models import load_shape, shape_names
 
 LOG = Path(__file__).parent / "golden" / "cpu_micro_batches.csv"
 EXAMPLE = Path(__file__).parents[1] / "examples" / "calibrate_on_cpu.py"
@@ -50,9 +51,41 @@ def test_the_table_in_the_documents_is_the_one_printed():
 
 
 def test_costs_lists_and_describes():
-    assert set(output("costs", "--list").split()) == set(built_in_shapes())
+    assert output("costs", "--list").split() == shape_names()
     text = output("costs", "--describe", "--model", "qwen3-8B")
     assert text == f"qwen3-8B\n{CostModel.from_name('qwen3-8B').describe()}\n"
+
+
+def test_every_name_that_costs_shows_is_one_that_all_readers_know(tmp_path):
+    shown = {line.split("  ")[0] for line in output("costs", "--dp-size", 4).split("\n\n")[0].splitlines()[1:]}
+    assert shown <= set(shape_names())
+    for name in ("gpt-oss-20b", "gemma-3-27b"):
+        output("calibrate", LOG, "--windows-of", name, "--save", tmp_path / "fit.json")
+        assert load_cost(tmp_path / "fit.json").windows == CostModel.from_name(name).windows != ()
+
+
+def test_costs_reads_all_that_other_commands_read(tmp_path):
+    config = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2}
+    config |= {"intermediate_size": 64, "vocab_size": 32}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "args.json").write_text(json.dumps(load_shape("qwen3-8b")))
+    save_cost(CostModel.from_name("glm5-744b-a40b"), tmp_path / "exact.json")
+    save_cost(FittedCost(0.1, 1e-5, 1e-9), tmp_path / "fit.json")
+    sources = [tmp_path / name for name in ("model", "model/config.json", "args.json", "exact.json", "fit.json")]
+    options = [word for source in sources for word in ("--model", source)]
+    text = output("costs", *options)
+    rows = {line.split()[0]: line.split()[1:] for line in text.split("\n\n")[0].splitlines()[1:]}
+    assert rows[str(sources[2])][:3] == ["-0.0%"] * 3
+    for source in sources:
+        if source.name != "args.json":
+            assert rows[str(source)][:3] == ["-"] * 3
+            assert rows[str(source)][4] == "-"
+    assert "A fitted cost counts seconds instead." in text
+    blocks = output("costs", "--describe", *options)
+    assert all(f"{source}\n{read_cost(source).describe()}\n" in blocks for source in sources)
+    for command in ("plan", "compare", "sweep", "plot"):
+        assert "config.json or its folder" in " ".join(output(command, "--help").split())
 
 
 def test_calibrate_fits_saves_and_says_what_changes(tmp_path):

@@ -114,7 +114,7 @@ def test_built_in_shapes_are_the_golden_ones(name, golden):
 
 
 def test_every_built_in_shape_is_read():
-    assert len(built_in_shapes()) == 42
+    assert len(built_in_shapes()) == 44
     for name in built_in_shapes():
         assert CostModel.from_name(name).flops([1000])[0] > 0
 
@@ -484,6 +484,29 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 # Bad arguments
+
+
+@pytest.mark.parametrize(
+    ("family", "missing"),
+    [
+        ("minimax_m2", "num_local_experts"),
+        ("gpt_oss", "num_local_experts"),
+        ("mixtral", "num_local_experts"),
+        ("qwen3_moe", "num_experts"),
+        ("glm4_moe", "n_routed_experts"),
+    ],
+)
+def test_missing_experts_are_called_as_the_family_does(family, missing):
+    config = {**HF_DENSE, "model_type": family, "first_k_dense_replace": 0, "moe_intermediate_size": 64}
+    config |= {"n_shared_experts": 0, "num_experts_per_tok": 2}
+    with pytest.raises(ValueError, match=f"^config.{missing} is missing$"):
+        CostModel.from_hf_config(config)
+    assert CostModel.from_hf_config({**config, missing: 4}).per_token > 0
+
+
+def test_missing_fields_are_called_as_the_family_does():
+    with pytest.raises(ValueError, match=r"^config\.num_layers is missing$"):
+        CostModel.from_hf_config({"model_type": "chatglm", "hidden_size": 16, "num_attention_heads": 2})
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,19 @@ def test_files_that_are_no_saved_cost(tmp_path, content, message):
 def test_words_that_mean_nothing(tmp_path):
     with pytest.raises(ValueError, match="must be a built-in shape, got 'qwen9'; near it"):
         read_cost("qwen9")
+    with pytest.raises(ValueError, match="models/qwen3-8b: no such file or folder"):
+        read_cost("models/qwen3-8b")
     with pytest.raises(ValueError, match=r"absent\.json: No such file"):
         read_cost(str(tmp_path / "absent.json"))
     (tmp_path / "cost.json").write_text(json.dumps(HF_DENSE))
     with pytest.raises(ValueError, match=r"cost\.json: must be a saved cost"):
         load_cost(tmp_path / "cost.json")
+
+
+def test_what_is_no_cost_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="cost must be a CostModel or a FittedCost, got 'qwen3-8b'"):
+        save_cost("qwen3-8b", tmp_path / "cost.json")
+    assert not (tmp_path / "cost.json").exists()
 
 
 def test_flops_models():

@@ -22,6 +22,7 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         line = text.count("\n", 0, block.start(1))
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile("\n" * line + block[1], page, "exec"), namespace)
+    assert not list(tmp_path.iterdir()), "a block leaves files in the current folder"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

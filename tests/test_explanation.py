@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from flopbalance import explain, plan
+from flopbalance import CostModel, explain, plan
 from flopbalance.timeline import idle_share, timelines
 
 CAP = 4096
@@ -157,6 +157,31 @@ def test_balance_needs_no_help():
     assert (explanation.late, explanation.causes) == (0, ())
     assert str(explanation).startswith("The only step takes 5 FLOPs, and no rank waits")
     assert str(explanation).endswith("None of these would let ranks wait less and keep the cap.")
+
+
+def test_a_cost_object_explains_as_its_costs_do():
+    lengths, settings, model = [90, 20, 70, 20], {"dp_size": 2, "max_tokens": 100}, CostModel(7, per_pair=2)
+    schedule = plan(lengths, costs=model, **settings)
+    assert explain(schedule, lengths, model, settings) == explain(schedule, lengths, model.flops(lengths), settings)
+
+
+def test_arguments_in_the_wrong_order_are_refused_by_name():
+    lengths, settings = [5, 1, 3], {"dp_size": 1, "max_tokens": 9}
+    schedule, costs = plan(lengths, **settings), [25, 1, 9]
+    for arguments, message in [
+        (
+            (schedule, costs, lengths, settings),
+            "lengths must be those that were planned, got 35 tokens in micro-batch 0",
+        ),
+        ((schedule, CostModel(7), lengths, settings), "lengths must be one flat sequence of numbers, got CostModel"),
+        ((lengths, costs, settings, schedule), "schedule must be a Schedule, as plan returns it, got list"),
+        ((schedule, lengths, settings, costs), "costs must be one flat sequence of numbers, got dict"),
+        ((schedule, lengths, costs, 9), "settings must be a mapping of the other arguments of plan, got int"),
+        ((schedule, lengths, costs, {"cap": 9}), "settings must hold other arguments of plan, got 'cap'"),
+        ((schedule, lengths, costs, {"dp_size": 1}), "settings must hold max_tokens, .* got dp_size"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            explain(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flopbalance.models import load_shape
+from flopbalance.models import built_in_shapes, load_shape, shape_names
 
 
 def test_names_match_in_any_case():
@@ -15,7 +15,25 @@ def test_a_shape_is_a_copy():
     assert load_shape("qwen3-8B")
 
 
-@pytest.mark.parametrize(("name", "near"), [("qwen3-8", "qwen3-8B"), ("glm4.5", "glm4-9B"), ("", "qwen3-8B")])
-def test_an_unknown_name_shows_those_near_it(name, near):
-    with pytest.raises(ValueError, match=f"model must be a built-in shape, got '{name}'; near it: .*{near}"):
+@pytest.mark.parametrize(("name", "near"), [("qwen3-8", "qwen3-8B"), ("glm4.5", "glm4-9B"), ("GPT-OSS", "gpt-oss-20b")])
+def test_an_unknown_name_shows_a_few_near_it(name, near):
+    with pytest.raises(ValueError, match=f"model must be a built-in shape, got '{name}'; near it: .*{near}") as refusal:
         load_shape(name)
+    assert str(refusal.value).count(",") <= 3
+    assert str(refusal.value).endswith("; all: flopbalance costs --list")
+
+
+@pytest.mark.parametrize("name", ["", "bloom", "seed-test-tin", "variant-moe-freq"])
+def test_a_name_like_none_shows_no_other(name):
+    with pytest.raises(ValueError, match="must be a built-in shape") as refusal:
+        load_shape(name)
+    assert "test-tiny" not in str(refusal.value)
+    assert "variant" not in str(refusal.value).replace(f"'{name}'", "")
+    assert str(refusal.value).endswith("flopbalance costs --list")
+    assert len(str(refusal.value)) < 150
+
+
+def test_shapes_that_only_tests_use_load_but_are_in_no_list():
+    hidden = {"seed-test-tiny", "variant-moe-freq-2", "variant-moe-no-freq"}
+    assert set(built_in_shapes()) - set(shape_names()) == hidden
+    assert all(map(load_shape, hidden))

@@ -218,3 +218,27 @@ def test_the_inverse_undoes_a_permutation(order):
 def test_only_a_permutation_has_an_inverse(order):
     with pytest.raises(ValueError, match="idx_map"):
         get_reverse_idx(order)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([2**63, 1], r"total_lengths\[0\] must be below 2\^63, got 9223372036854775808$"),
+        ([1, 2**63 + 1, 2.0], r"total_lengths\[1\] must be below 2\^63, got 9223372036854775809$"),
+        ([1, 2**200], rf"total_lengths\[1\] must be below 2\^63, got {2**200}$"),
+        ([1, 0.5, 2**63], r"total_lengths\[1\] must be a whole number, got 0.5"),
+        (np.array([1, 2**63], np.uint64), r"total_lengths\[1\] must be below 2\^63, got 9223372036854775808$"),
+        (np.array([1, 2.0**63]), r"total_lengths\[1\] must be below 2\^53 as a float, got 9.2"),
+        (np.array([1, 0.5, 2.0**63]), r"total_lengths\[1\] must be a whole number, got 0.5"),
+        ([1, "x"], r"total_lengths\[1\] must be a number, got 'x'"),
+        ("12", r"total_lengths must be one flat sequence of numbers, got str"),
+    ],
+    ids=str,
+)
+def test_numbers_beyond_64_bits_are_refused_as_they_are(lengths, message):
+    with pytest.raises(ValueError, match=message):
+        first_fit_pack(lengths, 2**60)
+
+
+def test_large_numbers_beside_floats_stay_exact():
+    assert first_fit_pack([2**53 + 1, 1.0], 2**53 + 1) == [[0], [1]]

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 import reference
 from families import FAMILIES
-from flopbalance import Schedule, ScheduleError, build_dp_schedule, plan
+from flopbalance import (
+    Schedule,
+    ScheduleError,
+    build_dp_schedule,
+    expand_bins_by_splitting,
+    first_fit_pack,
+    get_seqlen_balanced_partitions,
+    karmarkar_karp,
+    plan,
+    report,
+)
 
 TINY = {
     "num_layers": 2,
@@ -457,3 +467,73 @@ def test_a_bad_batch_size_is_named_with_its_value(batch):
     args = SimpleNamespace(**TINY, **DYNAMIC, max_tokens_per_gpu=10)
     with pytest.raises(ValueError, match=rf"global_batch_size.*{batch}"):
         build_dp_schedule(args, PARALLEL, [1, 2], global_batch_size=batch, rollout_indices=[0, 1])
+
+
+class TestWhatOnceSlippedThrough:
+    """Inputs that were taken for something else, or refused in words that named another cause."""
+
+    def test_flags_are_booleans(self):
+        for name in ("balance_ranks", "padded"):
+            with pytest.raises(ValueError, match=f"{name} must be True or False, got 'False'"):
+                plan([1, 2], dp_size=1, max_tokens=9, packing="capped", **{name: "False"})
+        with pytest.raises(ValueError, match="packing must be one of"):
+            plan([1, 2], dp_size=1, max_tokens=9, packing=np.array(["flops", "capped"]))
+
+    def test_sizes_of_the_other_packing_are_checked(self):
+        with pytest.raises(ValueError, match="micro_batch_size must be a whole number, got 'x'"):
+            plan([1, 2], dp_size=1, max_tokens=9, micro_batch_size="x")
+
+    @pytest.mark.parametrize("overhead", [True, "2", 10**400, -1, float("nan")])
+    def test_overhead_is_a_number(self, overhead):
+        with pytest.raises(ValueError, match="micro_batch_overhead must be"):
+            plan([1, 2], dp_size=1, max_tokens=9, packing="capped", objective="pipeline", micro_batch_overhead=overhead)
+
+    def test_dropping_everything_says_so(self):
+        with pytest.raises(ScheduleError, match="on_oversize must leave a sample, got 'drop' where all 2"):
+            plan([99, 98], dp_size=1, max_tokens=9, on_oversize="drop")
+
+    def test_oversize_names_the_cap_that_is_exceeded(self):
+        with pytest.raises(ValueError, match=r"extra_budget\[0\]\[0\] must be within the cap, 5 .* got 100"):
+            plan(
+                [1, 2],
+                dp_size=1,
+                max_tokens=9,
+                packing="capped",
+                extra_budget=([100, 1], 5),
+                on_oversize="error",
+            )
+
+    def test_costs_that_objects_hold(self):
+        expected = plan([1, 2, 3], costs=[0.5, 2.0, 1.5], dp_size=1, max_tokens=3)
+        assert plan([1, 2, 3], costs=np.array([0.5, 2, 1.5], object), dp_size=1, max_tokens=3) == expected
+        with pytest.raises(ValueError, match=r"costs\[0\] must be a number that a float holds"):
+            plan([1, 2], costs=[2**64 + 1, 0.5], dp_size=1, max_tokens=3)
+
+    def test_rollout_ids_may_be_negative_in_every_type(self):
+        ids = [-1, -2, -1]
+        expected = plan([1, 2, 3], dp_size=1, max_tokens=9, rollout_ids=ids)
+        assert plan([1, 2, 3], dp_size=1, max_tokens=9, rollout_ids=np.array(ids, object)) == expected
+
+    def test_the_sum_of_lengths_is_refused_by_name(self):
+        with pytest.raises(ValueError, match="the sum of total_lengths must be below 2\\^63, got 27670116110564327421"):
+            first_fit_pack([2**63 - 1] * 3, 2**63 - 1)
+
+    @pytest.mark.parametrize("cost", [float("nan"), -50.0, float("inf")])
+    def test_report_refuses_costs_that_are_none(self, cost):
+        schedule = plan([7, 2, 5], dp_size=1, max_tokens=8)
+        with pytest.raises(ValueError, match=r"costs\[2\] must be "):
+            report(schedule, [1.0, 2.0, cost], [7, 2, 5], 8)
+
+    def test_bounded_names_the_item_at_fault(self):
+        with pytest.raises(ValueError, match=r"seqlen_list\[2\] must be finite"):
+            get_seqlen_balanced_partitions([1.0, 2.0, float("nan")], 2, "bounded")
+        with pytest.raises(ValueError, match="equal_size must be True or False, got 'bounded'"):
+            karmarkar_karp([8, 7, 6, 5, 4], 2, "bounded")
+
+    def test_a_finite_sum_is_enough(self):
+        assert get_seqlen_balanced_partitions([1e308, 0.7e308], 2, False) == [[0], [1]]
+
+    def test_bins_are_lists(self):
+        for bins in (None, [0, 1], ((0,), (1,))):
+            with pytest.raises(ValueError, match="bins must be a list of lists"):
+                expand_bins_by_splitting(bins, 2, [1, 2])

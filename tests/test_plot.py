@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from flopbalance import plan
+from flopbalance import CostModel, plan
 from flopbalance.html_page import html_page
 from flopbalance.plot import ALONE, WITHIN_CAP, figure_as_svg, plot_comparison, plot_schedule
 
@@ -161,6 +161,15 @@ def test_tokens_of_all_steps_stand_against_the_cap(problem, comparison):
         f"{over:,} of {len(curves[1].values):,} above the cap",
         f"cap: {CAP:,}",
     ]
+
+
+def test_a_cost_object_is_drawn_as_its_costs_are(small):
+    model = CostModel(per_token=7, per_pair=2)
+    pictures = [
+        figure_as_svg(plot_schedule(small.plain, costs, lengths=small.lengths))
+        for costs in (model, model.flops(small.lengths))
+    ]
+    assert pictures[0] == pictures[1] != figure_as_svg(plot_schedule(small.plain, small.costs, lengths=small.lengths))
 
 
 def test_the_distribution_shows_samples_and_cost(problem, comparison):
@@ -338,13 +347,16 @@ def test_nothing_global_changes():
         ({"step": -1}, r"step must be >= 0 and < 2\^63, got -1"),
         ({"step": 1.5}, r"step must be a whole number, got 1.5"),
         ({"max_tokens": 0}, r"max_tokens must be >= 1"),
-        ({"lengths": [1, 2]}, r"costs must hold one cost for each of the 2 samples"),
+        ({"lengths": [1, 2]}, r"lengths must hold one length for each of 512 samples, got 2"),
+        ({"lengths": [1] * 512}, r"lengths must be those that were planned, got \d+ tokens in micro-batch 0"),
+        ({"costs": CostModel(1)}, r"lengths must be given with costs that have flops\(lengths\)"),
+        ({"costs": "qwen3-8b"}, r"costs must be an array, or an object with flops\(lengths\), got 'qwen3-8b'"),
         ({"objective": "pipeline"}, r"objective must be one of step, micro-batch, got 'pipeline'"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(small, arguments, message):
     with pytest.raises(ValueError, match=message):
-        plot_schedule(small.plain, small.costs, **arguments)
+        plot_schedule(small.plain, **{"costs": small.costs, **arguments})
 
 
 def test_a_comparison_of_nothing_is_refused():

@@ -116,6 +116,8 @@ def test_ranks_hold_what_the_lists_hold(schedule):
         assert view.rank == rank
         assert view.samples.tolist() == partitions[rank]
         assert view.micro_batches_per_step.tolist() == num_microbatches
+        assert view.rollouts_per_step.tolist() == schedule.rollouts_per_step.tolist()
+        assert view.sample_counts.tolist() == [len(batch) for step in view.steps() for batch in step]
         assert micro_batches(view) == [[partitions[rank][i] for i in batch] for batch in indices[rank]]
         assert view.micro_batch_tokens.tolist() == schedule.token_counts[rank].tolist()
         assert [len(step) for step in view.steps()] == num_microbatches
@@ -303,6 +305,40 @@ def test_negative_micro_batches_in_a_file_are_refused(schedule, tmp_path):
     rewrite(path, micro_batches_per_step=counts)
     with pytest.raises(ValueError, match="path must be"):
         Schedule.load(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", "an empty file"),
+        (b'{"partitions": [[0]]}', "JSON text"),
+        (b"\n[[0]]", "JSON text"),
+        (b"\x93NUMPY\x01\x00", "a single .npy array"),
+        (b"812\n4095\n", "another kind of file"),
+    ],
+)
+def test_other_kinds_of_files_are_named(tmp_path, content, found):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"path must be .*x.json: expected an .npz archive, found {found}$"):
+        Schedule.load(path)
+
+
+def test_arrays_that_lack_or_do_not_belong_are_named(schedule, tmp_path):
+    path = tmp_path / "l.npz"
+    np.savez(path, a=[1], b=[2])
+    with pytest.raises(ValueError, match=r"l\.npz: expected an array 'version', found 'a', 'b'$"):
+        Schedule.load(path)
+    for changes, message in (
+        ({"dropped": None}, "expected an array 'dropped', found 'version', "),
+        ({"extra": np.array(1)}, "expected no array 'extra' beside those of a schedule"),
+        ({"samples": np.array([schedule], object)}, "expected plain numbers in 'samples', found Python objects$"),
+    ):
+        schedule.save(path)
+        rewrite(path, **changes)
+        with pytest.raises(ValueError, match=message) as refusal:
+            Schedule.load(path)
+        assert "allow_pickle" not in str(refusal.value)
 
 
 def test_pickles_in_a_file_are_never_run(schedule, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from flopbalance.timings_file import read_timings
@@ -20,6 +22,15 @@ def test_csv_and_jsonl_say_the_same(tmp_path):
         assert timings.ranks.tolist() == [1, 0]
 
 
+def test_long_cells_byte_order_marks_and_blank_lines_are_read(tmp_path):
+    words = " ".join(["12345"] * 30_000)
+    (tmp_path / "log.csv").write_text(f"\ufefflengths,seconds\n{words},0.5\n\n", encoding="utf-8")
+    (tmp_path / "log.jsonl").write_text('\ufeff{"lengths": [3], "seconds": 1}\n\n', encoding="utf-8")
+    assert len(read_timings(tmp_path / "log.csv").micro_batches.lengths) == 30_000
+    assert read_timings(tmp_path / "log.jsonl").seconds.tolist() == [1.0]
+    assert csv.field_size_limit() < 2**31 - 1
+
+
 def test_ranks_are_optional(tmp_path):
     (tmp_path / "log.csv").write_text("seconds,lengths\n0.5,3 4\n")
     assert read_timings(tmp_path / "log.csv").ranks is None
@@ -35,8 +46,20 @@ def test_ranks_are_optional(tmp_path):
         ("log.csv", "lengths,time\n3,1\n", "log.csv:2: seconds is missing"),
         ("log.csv", "lengths,seconds\n3 4\n", "log.csv:2: seconds is missing"),
         ("log.csv", "lengths,seconds\n,1\n", "log.csv:2: lengths is missing"),
-        ("log.csv", "lengths,seconds\n3 x,1\n", r"log.csv:2: lengths"),
-        ("log.csv", "lengths,seconds\n3 -4,1\n", r"log.csv:2: lengths"),
+        ("log.csv", "lengths,seconds\n3 x,1\n", r"log.csv:2: lengths\[1\] must be a number, got 'x'"),
+        ("log.csv", "lengths,seconds\n3 -4,1\n", r"log.csv:2: lengths\[1\] must be .*-4"),
+        ("log.csv", "lengths,seconds\n3,1\n\n0 0,1\n", r"log.csv:4: lengths must hold a token, got \[0, 0\]"),
+        (
+            "log.csv",
+            "lengths,seconds\n3 9223372036854775808,1\n",
+            r"log.csv:2: lengths\[1\] must be below 2\^63, got 92",
+        ),
+        ("log.csv", "lengths,seconds\n3,1\n3 4,-0.5\n", "log.csv:3: seconds must be positive and finite, got -0.5"),
+        ("log.csv", "lengths,seconds\n3 4,nan\n", "log.csv:2: seconds must be positive and finite, got nan"),
+        ("log.csv", "lengths,seconds,rank\n3,1,x\n", "log.csv:2: rank must be a whole number, got 'x'"),
+        ("log.jsonl", '{"lengths": [1], "seconds": 0}\n', "log.jsonl:1: seconds must be positive and finite, got 0"),
+        ("log.jsonl", '{"lengths": [1, "x"], "seconds": 1}\n', r"log.jsonl:1: lengths\[1\] must be a number, got 'x'"),
+        ("log.jsonl", f'{{"lengths": [1], "seconds": {10**400}}}\n', "log.jsonl:1: seconds must be a number, got 100"),
         ("log.csv", "lengths,seconds\n3 4,soon\n", "log.csv:2: seconds must be a number, got 'soon'"),
         ("log.csv", "lengths,seconds,rank\n3,1,0\n4,1,\n", "rank"),
         ("log.jsonl", '{"lengths": [3], "seconds": 1}\n{"lengths": [3]', "log.jsonl:2: no valid JSON"),

@@ -1,13 +1,13 @@
 """What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
 
-The core checks what it reads anyway: floats, and sums.
+The core guards the same rules for its own callers; here they are told by the argument's name.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar, get_args
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,17 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Weights: TypeAlias = "npt.NDArray[np.uint64 | np.float64] | list[int]"
 
 _Choice = TypeVar("_Choice", bound=str)
-_Integer = TypeVar("_Integer", bound=np.integer[Any])
+_Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
+
+
+class CostFunction(Protocol):
+    """Anything that says what each sample costs."""
+
+    def flops(self, lengths: Ints, /) -> npt.ArrayLike:
+        """Return the cost of each length."""
 
 
 def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
@@ -35,11 +42,20 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
     return count
 
 
+def as_flag(value: object, name: str) -> bool:
+    """Return a boolean; words and numbers are none."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def as_amount(value: Any, name: str) -> float:
     """Return a finite number of at least 0."""
     try:
+        if isinstance(value, (bool, np.bool_, str)):
+            raise TypeError
         amount = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, got {value!r}") from None
     if not 0 <= amount < math.inf:
         raise ValueError(f"{name} must be >= 0 and finite, got {amount}")
@@ -48,7 +64,7 @@ def as_amount(value: Any, name: str) -> float:
 
 def as_choice(value: _Choice, choices: Any, name: str) -> _Choice:
     """Return `value`, which must be one of the strings of a Literal."""
-    if value not in get_args(choices):
+    if not isinstance(value, str) or value not in get_args(choices):
         raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
     return value
 
@@ -65,15 +81,21 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
         with np.errstate(invalid="ignore"):
             whole = (np.abs(array) < _EXACT_FLOAT) & (array == np.floor(array))
         if not whole.all():
-            _refuse(~whole, array, name, "a whole number")
+            if isinstance(values, (list, tuple)):  # NumPy makes floats of large integers in a list
+                return np.array(_integers_of_objects(np.array(values, dtype=object), name, -(2**63), 2**63))
+            large = ~whole & (np.abs(array) >= _EXACT_FLOAT)
+            _refuse(~whole, array, name, "below 2^53 as a float" if large[np.argmin(whole)] else "a whole number")
     else:
-        _integers_of_objects(array, name, limit=63)
+        _integers_of_objects(array, name, -(2**63), 2**63)
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
     """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
-    return _not_negative(as_integers(values, name), name)
+    lengths = _not_negative(as_integers(values, name), name)
+    if lengths.size and int(lengths.max()) * lengths.size >= 2**63 and (total := sum(lengths.tolist())) >= 2**63:
+        raise ValueError(f"the sum of {name} must be below 2^63, got {total}")
+    return lengths
 
 
 def as_weights(values: npt.ArrayLike, name: str) -> Weights:
@@ -83,15 +105,33 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
     if kind == "f":
         if array.dtype.itemsize > 8:
             raise ValueError(f"{name} must hold floats of at most 64 bits, got {array.dtype}")
-        array = np.ascontiguousarray(array, dtype=np.float64)
-        if not isinstance(values, np.ndarray) and array.max(initial=0) >= _EXACT_FLOAT:
-            return _unrounded(values, array, name)
-        return array
+        floats = np.ascontiguousarray(array, dtype=np.float64)
+        if isinstance(values, (list, tuple)) and floats.max(initial=0) >= _EXACT_FLOAT:
+            return _unrounded(np.array(values, dtype=object), name)
+        return _sound_floats(floats, name)
     if kind == "O":
-        return _integers_of_objects(array, name, limit=128)
+        return _unrounded(array, name)
     if kind == "u":
         return np.ascontiguousarray(array, dtype=np.uint64)
     return np.ascontiguousarray(_not_negative(array, name), dtype=np.int64).view(np.uint64)
+
+
+def as_cost_function(cost: CostFunction, name: str) -> CostFunction:
+    """Return a cost that can be asked for every length."""
+    if isinstance(cost, type) or not callable(getattr(cost, "flops", None)):
+        raise ValueError(f"{name} must have flops(lengths), as CostModel.from_name('qwen3-8b') has, got {cost!r}")
+    return cost
+
+
+def as_sample_costs(costs: npt.ArrayLike | CostFunction, lengths: Ints | None) -> Weights:
+    """Return what samples of these lengths cost, from an array or from anything with ``flops(lengths)``."""
+    if isinstance(costs, str | type) or not any(hasattr(costs, way) for way in ("flops", "__len__", "__array__")):
+        raise ValueError(f"costs must be an array, or an object with flops(lengths), got {costs!r}")
+    if hasattr(costs, "flops"):
+        if lengths is None:
+            raise ValueError("lengths must be given with costs that have flops(lengths), got None")
+        costs = costs.flops(lengths)
+    return as_weights(costs, "costs")
 
 
 def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
@@ -99,43 +139,62 @@ def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}: {error}") from None
+    if array.ndim == 0:
+        raise ValueError(f"{name} must be one flat sequence of numbers, got {type(values).__name__}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape})")
     if array.dtype.kind not in "iufO":
+        for i, value in enumerate(np.array(values, dtype=object) if array.dtype.kind == "U" else ()):
+            if isinstance(value, str):
+                raise ValueError(f"{name}[{i}] must be a number, got {str(value)!r}")
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
     return array
 
 
-def _unrounded(values: npt.ArrayLike, array: npt.NDArray[np.float64], name: str) -> Weights:
-    """Return large integers of a list that NumPy has made floats of, exactly."""
-    objects = np.array(values, dtype=object)
-    integers = [isinstance(value, (int, np.integer)) for value in objects]
-    if all(integers):
-        return _integers_of_objects(objects, name, limit=128)
-    for i, integer in enumerate(integers):
-        if integer and int(array[i]) != objects[i]:
-            raise ValueError(f"{name}[{i}] must be a number that a float holds, beside floats, got {objects[i]}")
-    return array
+def _unrounded(objects: npt.NDArray[np.object_], name: str) -> Weights:
+    """Return numbers of any size, which NumPy alone would round to floats, exactly or not at all."""
+    if all(isinstance(value, (int, np.integer)) for value in objects):
+        return _integers_of_objects(objects, name, 0, 2**128)
+    try:
+        floats = objects.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return _integers_of_objects(objects, name, 0, 2**128)  # refuses by index what is no number
+    for i, value in enumerate(objects):
+        if isinstance(value, (int, np.integer)) and int(floats[i]) != value:
+            raise ValueError(f"{name}[{i}] must be a number that a float holds, beside floats, got {value}")
+    return _sound_floats(floats, name)
 
 
-def _integers_of_objects(array: npt.NDArray[np.object_], name: str, limit: int) -> list[int]:
+def _sound_floats(floats: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
+    """Return floats that are finite, not negative and of a finite sum."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite, total = np.isfinite(floats), floats.sum()
+    if not finite.all():
+        _refuse(~finite, floats, name, "finite")
+    if not np.isfinite(total):
+        raise ValueError(f"the sum of {name} must be finite, got {total}")
+    return _not_negative(floats, name)
+
+
+def _integers_of_objects(array: npt.NDArray[np.object_], name: str, low: int, high: int) -> list[int]:
     numbers: list[int] = []
     for i, value in enumerate(array):
         try:
             if isinstance(value, (bool, np.bool_)):
                 raise TypeError
-            number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+            whole = isinstance(value, float | np.floating) and value.is_integer()
+            number = int(value) if whole else operator.index(value)
         except TypeError:
             raise ValueError(f"{name}[{i}] must be a whole number, got {value!r}") from None
-        if number < 0:
-            raise ValueError(f"{name}[{i}] must be >= 0, got {number}")
-        if number >= 1 << limit:
-            raise ValueError(f"{name}[{i}] must be below 2^{limit}, got {number}")
+        if number < low:
+            raise ValueError(f"{name}[{i}] must be >= {low}, got {number}")
+        if number >= high:
+            raise ValueError(f"{name}[{i}] must be below 2^{high.bit_length() - 1}, got {number}")
         numbers.append(number)
     return numbers
 
 
-def _not_negative(array: npt.NDArray[_Integer], name: str) -> npt.NDArray[_Integer]:
+def _not_negative(array: npt.NDArray[_Number], name: str) -> npt.NDArray[_Number]:
     if array.size and array.min() < 0:
         _refuse(array < 0, array, name, ">= 0")
     return array

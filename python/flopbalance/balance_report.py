@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import Ints, as_amount, as_count, as_lengths, as_weights
-from flopbalance.plan import CostFunction
-from flopbalance.schedule import Schedule
+from flopbalance.arrays import CostFunction, Ints, as_amount, as_count, as_sample_costs
+from flopbalance.schedule import Schedule, planned_lengths
 from flopbalance.words import counted
 
 
@@ -173,13 +172,12 @@ def report(
     micro-batches 4, the largest of 7 tokens; 0 over the cap, the worst at 0.88 of it
     samples       5 of 21 tokens in 1 step; 0 dropped
     """
-    tokens = as_lengths(lengths, "lengths")
-    weights = as_weights(costs.flops(tokens) if hasattr(costs, "flops") else costs, "costs")
+    tokens = planned_lengths(schedule, lengths)
+    weights = as_sample_costs(costs, tokens)
     cap, stages = as_count(max_tokens, "max_tokens"), as_count(pipeline_stages, "pipeline_stages")
     overhead = as_amount(micro_batch_overhead, "micro_batch_overhead")
-    for name, values in (("lengths", tokens), ("costs", weights)):
-        if len(values) != schedule.num_samples:
-            raise ValueError(f"{name} must hold one for each of {schedule.num_samples} samples, got {len(values)}")
+    if len(weights) != schedule.num_samples:
+        raise ValueError(f"costs must hold one for each of {schedule.num_samples} samples, got {len(weights)}")
     placed = np.asarray(weights, dtype=np.float64)[schedule.samples]
     batches = schedule.micro_batch_offsets[:-1]
     starts = np.cumsum(schedule.micro_batches_per_step) - schedule.micro_batches_per_step

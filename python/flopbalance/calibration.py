@@ -15,11 +15,21 @@ from flopbalance import _core
 from flopbalance.arrays import Ints, as_lengths
 from flopbalance.fields import check_coefficient, check_windows
 from flopbalance.micro_batches import MicroBatches, MicroBatchesLike
+from flopbalance.overtaking import overtaking, overtaking_length
+from flopbalance.table import format_table
 
 if TYPE_CHECKING:
     from flopbalance.cost_model import CostModel
 
 Floats = npt.NDArray[np.float64]
+
+TERMS = {
+    "per_micro_batch": "micro-batch",
+    "per_sequence": "sequence",
+    "per_token": "token (L)",
+    "per_square": "L²",
+}
+"""What each coefficient is paid for, in words."""
 
 FEWEST = 10
 """Micro-batches of different content that a fit needs."""
@@ -110,6 +120,44 @@ class FittedCost:
 
     weights = flops
 
+    @property
+    def overtaking_length(self) -> int | None:
+        """Shortest sequence in which attention takes at least as long as the rest of it; None when there is none."""
+
+        def overtakes(length: int) -> bool:
+            squares = float(_squares(np.array([length]), self.per_pair, self.windows)[0])
+            return 0 < self.per_square * squares >= self.per_token * length + self.per_sequence
+
+        return overtaking_length(overtakes)
+
+    def describe(self) -> str:
+        """Return a table of the coefficients, the error of the fit, and where attention overtakes the rest.
+
+        Examples
+        --------
+        >>> print(FittedCost(per_micro_batch=0.5, per_token=0.25, per_square=0.125).describe())
+        seconds per  fitted  95 % from  to
+        micro-batch     0.5
+        token (L)      0.25
+        L²            0.125
+        attention over pairs costs as much as the rest from 2 tokens on
+        """
+        rows = []
+        for name, term in TERMS.items():
+            value, interval = getattr(self, name), self.intervals.get(name)
+            if value or interval or name != "per_sequence":
+                low, high = (f"{end:.3g}" for end in interval) if interval else ("", "")
+                rows.append((term, f"{value:.3g}", low, high))
+        lines = [format_table(("seconds per", "fitted", "95 % from", "to"), rows)]
+        lines += [f"L² within {window:,} tokens, as the model attends" for window, _ in self.windows]
+        lines.append(overtaking(self.overtaking_length))
+        if not math.isnan(self.holdout_error):
+            lines.append(
+                f"mean error on micro-batches that were not fitted: {self.holdout_error:.1%}; "
+                f"of counting tokens: {self.tokens_only_error:.1%}"
+            )
+        return "\n".join(lines)
+
     def predict(self, micro_batches: MicroBatchesLike, lengths: npt.ArrayLike | None = None) -> Floats:
         """Return the seconds of each micro-batch, in any form that `MicroBatches.of` reads."""
         batches = MicroBatches.of(micro_batches, lengths)
@@ -125,6 +173,8 @@ def fit(
     per_sequence: bool = False,
 ) -> FittedCost:
     """Fit a cost to measured micro-batches; see `CostModel.fit`."""
+    if windows_of is not None and not hasattr(windows_of, "windows"):
+        raise ValueError(f"windows_of must be a CostModel, got {windows_of!r}")
     batches, times = _medians(*checked_measurements(micro_batches, seconds, lengths))
     if len(batches) < FEWEST:
         raise ValueError(f"micro_batches must hold at least {FEWEST} different ones to fit, got {len(batches)}")

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from flopbalance.commands import calibrate, check, check_costs, compare, costs, plan, plot, sweep
 
@@ -43,6 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses in one line, as everything else here does, instead of printing the usage first."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; see {self.prog} --help")
+
+
 def _refuse(message: str) -> int:
     print(f"flopbalance: error: {message}", file=sys.stderr)
     return REFUSED
@@ -56,7 +64,7 @@ def _discard_output() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="flopbalance", description="Balance samples of very different lengths over data-parallel ranks."
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {importlib.metadata.version('flopbalance')}")

@@ -8,10 +8,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import as_integers
+from flopbalance.arrays import CostFunction, as_cost_function, as_integers
 from flopbalance.calibration import checked_measurements
 from flopbalance.micro_batches import MicroBatches, MicroBatchesLike
-from flopbalance.plan import CostFunction
 from flopbalance.schedule import Schedule
 
 Floats = npt.NDArray[np.float64]
@@ -84,7 +83,7 @@ def check_costs(
     Raises
     ------
     ValueError
-        Fewer than two micro-batches, times that are not positive, arguments of different lengths.
+        No such cost, fewer than two micro-batches, times that are not positive, arguments of different lengths.
 
     Examples
     --------
@@ -94,6 +93,7 @@ def check_costs(
     >>> check.verdict, check.rank_correlation
     ('trust', 1.0)
     """
+    cost = as_cost_function(cost, "cost")
     batches, times = checked_measurements(micro_batches, seconds, lengths)
     if len(batches) < 2:
         raise ValueError(f"micro_batches must hold at least two to compare, got {len(batches)}")

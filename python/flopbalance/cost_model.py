@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -19,10 +18,8 @@ from flopbalance.hugging_face import read_hugging_face
 from flopbalance.megatron import read_megatron
 from flopbalance.micro_batches import MicroBatchesLike
 from flopbalance.models import load_shape
+from flopbalance.overtaking import overtaking, overtaking_length
 from flopbalance.table import format_table
-
-_LONGEST = 2**40
-"""Attention that has not overtaken the rest at this length never does."""
 
 _COLUMNS = ("component", "FLOPs per token", "FLOPs per pair", "pairs within")
 
@@ -144,7 +141,7 @@ class CostModel:
         Parameters
         ----------
         name : str
-            Such as ``"qwen3-8b"``; see ``flopbalance costs`` for all.
+            Such as ``"qwen3-8b"``; ``flopbalance costs --list`` shows all.
         mtp_layers, padded_vocab_size : int
             As for :meth:`from_args`.
 
@@ -339,12 +336,7 @@ class CostModel:
         """Shortest sequence in which the pairs cost at least as much as all the rest; None when there is none."""
         pairs_only = CostModel(0, 0, self.per_pair, self.windows)
         rest_only = CostModel(self.per_token, self.lm_head)
-        # Pairs per token never fall as a sequence grows.
-        lengths = range(1, _LONGEST)
-        first = bisect.bisect_left(
-            lengths, True, key=lambda length: pairs_only.total_flops([length]) >= rest_only.total_flops([length])
-        )
-        return lengths[first] if first < len(lengths) else None
+        return overtaking_length(lambda length: pairs_only.total_flops([length]) >= rest_only.total_flops([length]))
 
     def describe(self) -> str:
         """Return a table of the components, and the length from which attention over pairs costs more than the rest.
@@ -364,11 +356,7 @@ class CostModel:
         for part in parts:
             keys = "" if not part.per_pair else "all" if part.window is None else f"{part.window:,} keys"
             rows.append((part.name, _figure(part.per_token), _figure(part.per_pair), keys))
-        length = self.overtaking_length
-        closing = "attention over pairs never costs as much as the rest"
-        if length is not None:
-            closing = f"attention over pairs costs as much as the rest from {length:,} tokens on"
-        return "\n".join([format_table(_COLUMNS, rows), closing, *self.notes])
+        return "\n".join([format_table(_COLUMNS, rows), overtaking(self.overtaking_length), *self.notes])
 
 
 def _bare_components(model: CostModel) -> tuple[Component, ...]:

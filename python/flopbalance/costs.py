@@ -6,15 +6,21 @@ import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from flopbalance.arguments import FLOPS_MODELS
+from flopbalance.arrays import CostFunction
 from flopbalance.calibration import FittedCost
 from flopbalance.cost_model import CostModel
 from flopbalance.json_file import read_json
 from flopbalance.models import load_shape
-from flopbalance.plan import CostFunction
 from flopbalance.published import PublishedFlops
+
+SOURCES = (
+    "a built-in shape (flopbalance costs --list), a Hugging Face config.json or its folder, "
+    "a .json file of model arguments, or a saved cost"
+)
+"""What `read_cost` takes, in words."""
 
 _KINDS: dict[str, type[CostModel] | type[FittedCost]] = {"exact": CostModel, "fitted": FittedCost}
 _MARK = "flopbalance_cost"
@@ -42,12 +48,20 @@ def select_flops_model(args: Any, name: str = "published") -> CostFunction:
     return PublishedFlops(args) if name == "published" else CostModel.from_args(args)
 
 
-def read_cost(source: str, flops_model: str = "exact") -> CostFunction:
+@overload
+def read_cost(source: str | os.PathLike[str], flops_model: Literal["exact"] = "exact") -> CostModel | FittedCost: ...
+
+
+@overload
+def read_cost(source: str | os.PathLike[str], flops_model: str) -> CostFunction: ...
+
+
+def read_cost(source: str | os.PathLike[str], flops_model: str = "exact") -> CostFunction:
     """Return the cost that a word on the command line means.
 
     Parameters
     ----------
-    source : str
+    source : str or path
         A built-in shape such as ``qwen3-8b``; or a JSON file: a cost that `save_cost` wrote, a Hugging Face
         configuration (or the folder that holds it), or a JSON object of Megatron-style arguments.
     flops_model : {"exact", "published"}, default "exact"
@@ -67,7 +81,9 @@ def read_cost(source: str, flops_model: str = "exact") -> CostFunction:
     if path.is_dir():
         return CostModel.from_hf_config(path)
     if not (path.is_file() or path.suffix.lower() == ".json"):
-        return select_flops_model(load_shape(source), flops_model)
+        if path.name != os.fspath(source):
+            raise ValueError(f"{path}: no such file or folder")
+        return select_flops_model(load_shape(path.name), flops_model)
     values = read_json(path)
     if _MARK in values:
         return _from_document(values, path)
@@ -86,7 +102,9 @@ def save_cost(cost: CostModel | FittedCost, path: str | os.PathLike[str]) -> Non
     path : path
         Replaced when it exists.
     """
-    kind = next(kind for kind, known in _KINDS.items() if isinstance(cost, known))
+    kind = next((kind for kind, known in _KINDS.items() if isinstance(cost, known)), None)
+    if kind is None:
+        raise ValueError(f"cost must be a CostModel or a FittedCost, got {cost!r}")
     values = {name: value for name, value in dataclasses.asdict(cost).items() if name != "components"}
     Path(path).write_text(json.dumps({_MARK: kind, **values}, indent=1) + "\n", encoding="utf-8")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import Ints, as_lengths
+from flopbalance.arrays import CostFunction, Ints
 from flopbalance.errors import ScheduleError
 from flopbalance.plan import plan
-from flopbalance.schedule import Schedule
+from flopbalance.schedule import Schedule, planned_lengths
 from flopbalance.table import format_table
 from flopbalance.timeline import Floats, Meeting, Timeline, as_costs, idle_share, si_prefix, timelines, worst_step
 from flopbalance.words import counted
@@ -183,7 +184,7 @@ class Explanation:
 def explain(
     schedule: Schedule,
     lengths: npt.ArrayLike,
-    costs: npt.ArrayLike,
+    costs: npt.ArrayLike | CostFunction,
     settings: Mapping[str, Any],
     *,
     objective: Meeting = "step",
@@ -197,7 +198,7 @@ def explain(
         Of n samples.
     lengths : array_like of shape (n,)
         Tokens per sample.
-    costs : array_like of shape (n,)
+    costs : array_like of shape (n,) or object with ``flops(lengths)``
         What each sample costs.
     settings : mapping
         The other arguments of `plan` that made the schedule.
@@ -235,10 +236,9 @@ def explain(
     One sample of rank 0 costs as much as it is late:
       sample 0  90 tokens  90 tokens
     """
-    tokens = as_lengths(lengths, "lengths")
-    if len(tokens) != schedule.num_samples:
-        raise ValueError(f"lengths must hold one length for each of {schedule.num_samples} samples, got {len(tokens)}")
-    weights = as_costs(costs, schedule.num_samples)
+    tokens = planned_lengths(schedule, lengths)
+    weights = as_costs(costs, schedule.num_samples, tokens)
+    _check_settings(settings)
     lines = timelines(schedule, weights, max_tokens=settings.get("max_tokens"), objective=objective)
     line = lines[worst_step(lines)]
     rank, late, batches = _slowest(line, objective)
@@ -275,6 +275,20 @@ def explain(
         refused=refused,
         cost_unit=cost_unit,
     )
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse what are no other arguments of `plan`, which made a schedule."""
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"settings must be a mapping of the other arguments of plan, got {type(settings).__name__}")
+    known = inspect.signature(plan).parameters.keys() - {"lengths", "costs"}
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"settings must hold other arguments of plan, got {name!r}")
+    limit = "micro_batch_size" if settings.get("packing") == "fixed" else "max_tokens"
+    for name in ("dp_size", limit):
+        if settings.get(name) is None:
+            raise ValueError(f"settings must hold {name}, which made the schedule, got {', '.join(settings) or 'none'}")
 
 
 def _slowest(line: Timeline, objective: Meeting) -> tuple[int, float, Ints]:

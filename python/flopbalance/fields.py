@@ -44,9 +44,10 @@ def check_windows(windows: tuple[tuple[Any, Any], ...]) -> None:
 class Fields:
     """Read-only view of a namespace, any object with attributes, or a mapping."""
 
-    def __init__(self, source: Any, name: str) -> None:
+    def __init__(self, source: Any, name: str, called: Mapping[str, str] | None = None) -> None:
         self._source = source
         self._name = name
+        self._called = called or {}
 
     def has(self, field: str) -> bool:
         """Whether the field exists, None or not."""
@@ -57,8 +58,8 @@ class Fields:
         return self._source.get(field) if isinstance(self._source, Mapping) else getattr(self._source, field, None)
 
     def name(self, field: str) -> str:
-        """How messages call a field."""
-        return f"{self._name}.{field}"
+        """How messages call a field: as its description does."""
+        return f"{self._name}.{self._called.get(field, field)}"
 
     def size(self, *fields: str, minimum: int = 1) -> int:
         """Value of an integer field; of several names for it, the first that is set counts."""
@@ -80,9 +81,9 @@ class Fields:
         value = self.get(field)
         if value is None:
             return default
-        if not isinstance(value, bool):
+        if not isinstance(value, bool | np.bool_):
             raise ValueError(f"{self.name(field)} must be True or False, got {value!r}")
-        return value
+        return bool(value)
 
     def per_layer(self, field: str, num_layers: int) -> Sequence[Any]:
         """Value of a field with one entry per layer."""

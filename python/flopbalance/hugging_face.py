@@ -41,7 +41,9 @@ def read_hugging_face(config: Any) -> Decoder:
     nested = values is not whole
     family = _FAMILIES.get(_ALIASES.get(values["model_type"], values["model_type"])) or _plain_family(values)
     own_names = {standard: values[own] for own, standard in family.names.items() if own in values}
-    fields = Fields({**family.defaults, **(family.nested_defaults if nested else {}), **values, **own_names}, "config")
+    called = {standard: own for own, standard in family.names.items() if standard not in values}
+    defaults = {**family.defaults, **(family.nested_defaults if nested else {})}
+    fields = Fields({**defaults, **values, **own_names}, "config", called)
     num_layers, hidden = fields.size("num_hidden_layers"), fields.size("hidden_size")
     window = _window(fields)
     kinds = _kinds(fields, family, num_layers, window)
@@ -92,6 +94,7 @@ class _ExpertFields:
     """What a family calls its experts."""
 
     layers: Rule = _every_layer
+    count: str = "num_experts"
     width: str = "moe_intermediate_size"
     #: Total width of the shared experts, or their count.
     shared_width: str | None = None
@@ -122,7 +125,8 @@ class _Family:
 _QWEN_WINDOW = {"use_sliding_window": False, "max_window_layers": 28}
 _QWEN_EXPERTS = _ExpertFields(_sparse_steps)
 _QWEN_SHARED = replace(_QWEN_EXPERTS, shared_width="shared_expert_intermediate_size", shared_gate=True)
-_DEEPSEEK_EXPERTS = _ExpertFields(_after_dense_layers, shared_count="n_shared_experts")
+_DEEPSEEK_EXPERTS = _ExpertFields(_after_dense_layers, count="n_routed_experts", shared_count="n_shared_experts")
+_LOCAL_EXPERTS = _ExpertFields(count="num_local_experts", width="intermediate_size")
 _HYBRID = _Family(
     output_gate=True,
     linear=_but_every("full_attention_interval"),
@@ -132,7 +136,7 @@ _HYBRID = _Family(
 _FAMILIES: Mapping[str, _Family] = {
     "llama": _Family(),
     "mistral": _Family(sliding=_every_layer, defaults={"sliding_window": 4096}),
-    "mixtral": _Family(_ExpertFields(width="intermediate_size"), sliding=_every_layer),
+    "mixtral": _Family(_LOCAL_EXPERTS, sliding=_every_layer),
     "phi3": _Family(sliding=_every_layer),
     "qwen2": _Family(sliding=_upper_layers, defaults=_QWEN_WINDOW),
     "qwen2_moe": _Family(_QWEN_SHARED, sliding=_even_lower_layers, defaults={**_QWEN_WINDOW, "decoder_sparse_step": 1}),
@@ -161,9 +165,9 @@ _FAMILIES: Mapping[str, _Family] = {
     "deepseek_v2": _Family(_DEEPSEEK_EXPERTS, latent=True),
     "deepseek_v3": _Family(_DEEPSEEK_EXPERTS, latent=True),
     "deepseek_v32": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True),
-    "minimax_m2": _Family(_ExpertFields(width="intermediate_size", shared_width="shared_intermediate_size")),
+    "minimax_m2": _Family(replace(_LOCAL_EXPERTS, shared_width="shared_intermediate_size")),
     "gpt_oss": _Family(
-        _ExpertFields(width="intermediate_size"),
+        _LOCAL_EXPERTS,
         sliding=_even_layers,
         defaults={"head_dim": 64, "sliding_window": 128},
     ),
@@ -292,7 +296,7 @@ def _mlps(fields: Fields, family: _Family, num_layers: int) -> list[DenseMLP | E
         if names.shared_count:
             shared = width * (fields.size_or_none(names.shared_count, minimum=0) or 0)
         mlps[True] = Experts(
-            count=fields.size("num_experts", "n_routed_experts", "num_local_experts"),
+            count=fields.size(names.count, "num_experts", "n_routed_experts", "num_local_experts"),
             chosen=fields.size("num_experts_per_tok", "experts_per_token"),
             width=width,
             shared_width=shared,

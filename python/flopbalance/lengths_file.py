@@ -45,7 +45,7 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None, rollou
     .json         a list of the same, or an object of such lists
     .npy          an array of one dimension
     .npz          arrays of one dimension, by name
-    .parquet      a column of numbers or of lists of tokens; needs pyarrow
+    .parquet      a column of numbers or of lists of tokens; needs the extra ``[parquet]``
     ============  ==============================================================================
 
     Text is UTF-8, with or without a byte order mark, in lines that end in LF or CRLF; empty lines are skipped. Any of
@@ -257,9 +257,8 @@ def _read_table(stream: IO[bytes], columns: Columns, delimiter: str = ",") -> It
 
 
 def _read_json_lines(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
-    for number, line in _lines(stream):
-        if line.strip():
-            yield number, *_fields(_parse_json(line.rstrip(), number), columns, f"line {number}")
+    records = ((number, _parse_json(line.rstrip(), number)) for number, line in _lines(stream) if line.strip())
+    return _fields(records, columns, "line")
 
 
 def _read_json(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
@@ -267,8 +266,7 @@ def _read_json(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
     if isinstance(document, dict):
         yield from _columnar(columns.among(document), document.__getitem__)
     elif isinstance(document, list):
-        for index, record in enumerate(document):
-            yield index, *_fields(record, columns, f"index {index}")
+        yield from _fields(enumerate(document), columns, "index")
     else:
         raise ValueError(f"expected a list, or an object of lists, found {_shown(document)}")
 
@@ -284,16 +282,31 @@ def _parse_json(text: str, first_line: int) -> Any:
         raise ValueError(f"line {first_line}: expected JSON of a usual depth and size, found {error}") from None
 
 
-def _fields(record: object, columns: Columns, place: str) -> tuple[object, object]:
-    """Return length and rollout id of one JSON value."""
-    try:
-        if isinstance(record, dict):
-            length, rollout = columns.among(record)
-            return record[length], None if rollout is None else record[rollout]
-        columns.refuse()
-        return record, None
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+def _fields(records: Iterable[tuple[int, Any]], columns: Columns, place: str) -> Iterator[Row]:
+    """Return lengths and rollout ids of JSON values: all are objects or none is, and the first chooses the fields."""
+    names: tuple[str, str | None] | None = None
+    first = True
+    for position, record in records:
+        try:
+            if isinstance(record, dict) and first:
+                names = columns.among(record)
+            elif first:
+                columns.refuse()
+            if isinstance(record, dict) != (names is not None):
+                expected = "a length" if names is None else f"an object with a field {_shown(names[0])}"
+                raise ValueError(f"expected {expected}, as in the first record, found {_shown(record)}")
+            for name in names or ():
+                if name is not None and name not in record:
+                    raise ValueError(
+                        f"expected a field {_shown(name)}, as in the first record, found {_listed(record)}"
+                    )
+        except ValueError as error:
+            raise ValueError(f"{place} {position}: {error}") from None
+        first = False
+        if names is None:
+            yield position, record, None
+        else:
+            yield position, record[names[0]], None if names[1] is None else record[names[1]]
 
 
 def _read_array(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
@@ -323,7 +336,7 @@ def _read_parquet(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
         compute: Any = importlib.import_module("pyarrow.compute")
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise ValueError("expected pyarrow to read .parquet, found none: pip install pyarrow") from None
+        raise ValueError("expected pyarrow to read .parquet, found none: pip install 'flopbalance[parquet]'") from None
     with _parsing("a Parquet file"):
         file = parquet.ParquetFile(stream)
 
@@ -343,7 +356,9 @@ def _parsing(expected: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ValueError(f"expected {expected}, found a fault: {' '.join(str(error).split())}") from None
+        # NumPy's words are about allowing pickles, which may run anything.
+        fault = "Python objects" if "pickle" in str(error) else f"a fault: {' '.join(str(error).split())}"
+        raise ValueError(f"expected {expected}, found {fault}") from None
 
 
 def _flat(array: np.ndarray[Any, Any]) -> list[object]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.arrays import Ints, as_integers, as_lengths
-from flopbalance.schedule import RankSchedule, Schedule
+from flopbalance.schedule import RankSchedule, Schedule, planned_lengths
 
 MicroBatchesLike: TypeAlias = (
     "MicroBatches | Schedule | RankSchedule | tuple[npt.ArrayLike, npt.ArrayLike] | Sequence[npt.ArrayLike]"
@@ -60,6 +60,8 @@ class MicroBatches:
             if lengths is None:
                 raise ValueError("lengths must be given with a schedule, which knows samples by number only")
             flat = as_lengths(lengths, "lengths")
+            if isinstance(micro_batches, Schedule):
+                flat = planned_lengths(micro_batches, flat)
             if micro_batches.samples.max(initial=-1) >= len(flat):
                 raise ValueError(f"lengths must cover all samples of the schedule, got {len(flat)}")
             flat, offsets = flat[micro_batches.samples], micro_batches.micro_batch_offsets

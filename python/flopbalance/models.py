@@ -7,6 +7,9 @@ from typing import Any
 
 Shape = dict[str, Any]
 
+_FOR_TESTS = ("seed-test-tiny", "variant-moe-freq-2", "variant-moe-no-freq")
+"""Shapes that no one trains: they load as all others do, but no list shows them."""
+
 
 def load_shape(name: str) -> Shape:
     """Return the arguments of a built-in model, in Megatron's names.
@@ -24,7 +27,7 @@ def load_shape(name: str) -> Shape:
     Raises
     ------
     ValueError
-        No model has this name; the message lists the nearest ones.
+        No model has this name; the message says which are near it, and how to list all.
 
     Examples
     --------
@@ -34,18 +37,30 @@ def load_shape(name: str) -> Shape:
     shapes = built_in_shapes()
     names = {known.lower(): known for known in shapes}
     if name.lower() not in names:
-        near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5) or names
-        raise ValueError(f"model must be a built-in shape, got {name!r}; near it: {', '.join(names[n] for n in near)}")
+        near = difflib.get_close_matches(name.lower(), map(str.lower, shape_names()), n=3, cutoff=0.5)
+        hint = f"near it: {', '.join(names[one] for one in near)}; all: " if near else ""
+        raise ValueError(f"model must be a built-in shape, got {name!r}; {hint}flopbalance costs --list")
     return shapes[names[name.lower()]]
 
 
-def built_in_shapes() -> dict[str, Shape]:
-    """Return all built-in models by name.
+def shape_names() -> list[str]:
+    """Return the names of all built-in models, sorted.
 
     Examples
     --------
-    >>> len(built_in_shapes())
-    42
+    >>> shape_names()[0], len(shape_names())
+    ('deepseek-v3', 41)
+    """
+    return sorted(built_in_shapes().keys() - set(_FOR_TESTS), key=str.lower)
+
+
+def built_in_shapes() -> dict[str, Shape]:
+    """Return all built-in models by name, and the shapes that only tests use.
+
+    Examples
+    --------
+    >>> built_in_shapes().keys() >= set(shape_names())
+    True
     """
     text = importlib.resources.files("flopbalance").joinpath("models.json").read_text(encoding="utf-8")
     shapes: dict[str, Shape] = json.loads(text)

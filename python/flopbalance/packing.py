@@ -72,6 +72,8 @@ def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: 
     >>> bins
     [[1, 0], [2, 3]]
     """
+    if not (isinstance(bins, list) and all(isinstance(samples, (list, tuple)) for samples in bins)):
+        raise ValueError(f"bins must be a list of lists of sample indices, got {bins!r}")
     samples = as_integers([sample for samples in bins for sample in samples], "bins")
     sizes = np.array([len(samples) for samples in bins], dtype=np.int64)
     target = as_count(target_count, "target_count", minimum=0)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.arrays import as_count, as_integers, as_weights
+from flopbalance.arrays import as_count, as_flag, as_integers, as_weights
 
 
 def get_seqlen_balanced_partitions(
@@ -110,7 +110,9 @@ def _bounded(seqlen_list: npt.ArrayLike, k_partitions: int) -> list[list[int]]:
 def _partition(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool, ascending: bool) -> list[list[int]]:
     weights = as_weights(seqlen_list, "seqlen_list")
     parts = as_count(k_partitions, "k_partitions")
-    return _core.group_lists(*_core.partition(weights, parts, bool(equal_size), ascending, "seqlen_list"))
+    return _core.group_lists(
+        *_core.partition(weights, parts, as_flag(equal_size, "equal_size"), ascending, "seqlen_list")
+    )
 
 
 def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:

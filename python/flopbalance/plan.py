@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.arrays import Ints, Weights, as_amount, as_choice, as_count, as_integers, as_lengths, as_weights
+from flopbalance.arrays import (
+    CostFunction,
+    Ints,
+    Weights,
+    as_amount,
+    as_choice,
+    as_count,
+    as_flag,
+    as_integers,
+    as_lengths,
+    as_sample_costs,
+)
+from flopbalance.errors import ScheduleError
 from flopbalance.room import ExtraBudget, PadTo, Room
 from flopbalance.schedule import Schedule
 
@@ -24,13 +36,6 @@ EFFORT = 128
 """Look-ups per sample that level 1,024 samples over 32 ranks as far as the search gets."""
 
 MOST_STAGES = 1 << 16
-
-
-class CostFunction(Protocol):
-    """Anything that says what each sample costs."""
-
-    def flops(self, lengths: Ints, /) -> npt.ArrayLike:
-        """Return the cost of each length."""
 
 
 def plan(
@@ -157,12 +162,13 @@ def plan(
 Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     """
     tokens = as_lengths(lengths, "lengths")
-    if costs is None:
-        costs = tokens
-    weights = as_weights(costs.flops(tokens) if hasattr(costs, "flops") else costs, "costs")
+    weights = as_sample_costs(tokens if costs is None else costs, tokens)
     as_choice(packing, Packing, "packing")
     as_choice(on_leftover, OnLeftover, "on_leftover")
     size_name, size = ("micro_batch_size", micro_batch_size) if packing == "fixed" else ("max_tokens", max_tokens)
+    for name, value in (("max_tokens", max_tokens), ("micro_batch_size", micro_batch_size)):
+        if value is not None:
+            as_count(value, name)
     if size is None:
         raise ValueError(f"{size_name} must be given for packing={packing!r}, got None")
     unread: dict[str, tuple[object, object]] = {}
@@ -176,9 +182,9 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
         }
     if packing == "fixed":
         unread |= {"pad_to": (pad_to, 1), "on_oversize": (on_oversize, "alone")}
-    for name, (value, default) in unread.items():
-        if value != default:
-            raise ValueError(f"{name} must be {default!r} for packing={packing!r}, got {value!r}")
+    for name, (given, default) in unread.items():
+        if given is not default and (not np.isscalar(given) or given != default):
+            raise ValueError(f"{name} must be {default!r} for packing={packing!r}, got {given!r}")
     if packing == "capped" and not balance_ranks:
         raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks!r}")
     ids = None if rollout_ids is None else as_integers(rollout_ids, "rollout_ids")
@@ -189,6 +195,10 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     room = Room.read(tokens, as_count(size, size_name), pad_to, extra_budget)
     kept = _kept(room, on_oversize)
     if kept is not None:
+        if not len(kept):
+            raise ScheduleError(
+                f"on_oversize must leave a sample, got 'drop' where all {len(tokens)} are above the cap"
+            )
         room = room.of(kept)
         weights = [weights[i] for i in kept.tolist()] if isinstance(weights, list) else weights[kept]
         ids = None if ids is None else ids[kept]
@@ -197,7 +207,7 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
         as_choice(objective, Objective, "objective"),
         *_pipeline(objective, pipeline_stages, micro_batch_overhead, weights),
         as_count(effort, "effort", minimum=0),
-        bool(padded),
+        as_flag(padded, "padded"),
         room.extra,
         as_choice(on_shortage, OnShortage, "on_shortage") == "repeat",
     )
@@ -211,7 +221,7 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
             room.max_tokens,
             dp_size,
             as_count(micro_batch_multiple, "micro_batch_multiple"),
-            bool(balance_ranks),
+            as_flag(balance_ranks, "balance_ranks"),
             ids,
             None if global_batch_size is None else as_count(global_batch_size, "global_batch_size"),
             on_leftover,
@@ -228,9 +238,12 @@ def _kept(room: Room, on_oversize: OnOversize) -> Ints | None:
     large = room.too_large()
     if on_oversize == "error" and large.any():
         i = int(np.argmax(large))
+        name, need, cap = "lengths", room.tokens[i], room.max_tokens
+        if need <= cap and room.extra is not None:
+            name, need, cap = "extra_budget[0]", room.extra[0][i], room.extra[1]
         raise ValueError(
-            f"lengths[{i}] must fit into a micro-batch (max_tokens = {room.max_tokens}) with on_oversize='error', got "
-            f"{room.tokens[i]}; {np.count_nonzero(large)} samples do not"
+            f"{name}[{i}] must be within the cap, {cap} after padding, with on_oversize='error', got {need}; "
+            f"{np.count_nonzero(large)} of {len(large)} samples are not"
         )
     return np.flatnonzero(~large) if large.any() else None
 

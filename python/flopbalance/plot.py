@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import Ints, as_count
-from flopbalance.schedule import Schedule
+from flopbalance.arrays import CostFunction, Ints, as_count, as_sample_costs
+from flopbalance.schedule import Schedule, planned_lengths
 from flopbalance.timeline import Distribution, Floats, Meeting, Timeline, idle_share, si_prefix, timelines, worst_step
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ SEPARATE_RANKS = 64
 
 def plot_schedule(
     schedule: Schedule,
-    costs: npt.ArrayLike,
+    costs: npt.ArrayLike | CostFunction,
     *,
     lengths: npt.ArrayLike | None = None,
     max_tokens: int | None = None,
@@ -63,10 +63,10 @@ def plot_schedule(
     ----------
     schedule : Schedule
         Of n samples.
-    costs : array_like of shape (n,)
+    costs : array_like of shape (n,) or object with ``flops(lengths)``
         What each sample costs.
     lengths : array_like of shape (n,), optional
-        Tokens of each sample; without them their distribution is left out.
+        Tokens of each sample, needed with a cost object; without them their distribution is left out.
     max_tokens : int, optional
         Token cap of a micro-batch; the colour of a micro-batch is its tokens above the cap.
     step : int, optional
@@ -116,7 +116,7 @@ def plot_schedule(
 
 def plot_comparison(
     schedules: Mapping[str, Schedule],
-    costs: npt.ArrayLike,
+    costs: npt.ArrayLike | CostFunction,
     *,
     lengths: npt.ArrayLike | None = None,
     max_tokens: int | None = None,
@@ -160,12 +160,16 @@ def plot_comparison(
     """
     if not schedules:
         raise ValueError("schedules must hold at least one schedule, got none")
+    tokens = None
+    if lengths is not None:
+        tokens, *_ = (planned_lengths(schedule, lengths) for schedule in schedules.values())
+    weights = as_sample_costs(costs, tokens)
     lines = {
-        name: timelines(schedule, costs, max_tokens=max_tokens, objective=objective)
+        name: timelines(schedule, weights, max_tokens=max_tokens, objective=objective)
         for name, schedule in schedules.items()
     }
     step = _chosen_step(step, list(lines.values()))
-    distribution = None if lengths is None else Distribution.of(lengths, costs)
+    distribution = None if tokens is None else Distribution.of(tokens, weights)
 
     mpl = _matplotlib()
     heights = [_timeline_height(schedule.dp_size) for schedule in schedules.values()]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.arrays import Ints, as_count
+from flopbalance.arrays import Ints, as_count, as_lengths
 from flopbalance.notebook import schedule_html
 
 _VERSION = 1
@@ -62,6 +62,8 @@ class RankSchedule(_Arrays):
         Tokens of each micro-batch.
     micro_batches_per_step : ndarray of int64, shape (steps,)
         Micro-batches of the rank in each step.
+    rollouts_per_step : ndarray of int64, shape (steps,)
+        Rollouts in each step, over all ranks.
     is_padding : ndarray of bool, shape (samples of the rank,)
         Which of `samples` only fill a micro-batch and must get no loss; they stand elsewhere too.
     """
@@ -71,7 +73,13 @@ class RankSchedule(_Arrays):
     micro_batch_offsets: Ints
     micro_batch_tokens: Ints
     micro_batches_per_step: Ints
+    rollouts_per_step: Ints
     is_padding: npt.NDArray[np.bool_]
+
+    @property
+    def sample_counts(self) -> Ints:
+        """Samples of each micro-batch, int64 of shape (micro-batches,)."""
+        return np.diff(self.micro_batch_offsets)
 
     def steps(self) -> Iterator[list[Ints]]:
         """Yield every step as a list of micro-batches, each an array of global sample indices.
@@ -196,6 +204,7 @@ class Schedule(_Arrays):
             micro_batch_offsets=offsets - offsets[0],
             micro_batch_tokens=self.micro_batch_tokens[rank * count : (rank + 1) * count].copy(),
             micro_batches_per_step=self.micro_batches_per_step,
+            rollouts_per_step=self.rollouts_per_step,
             is_padding=self.is_padding[offsets[0] : offsets[-1]].copy(),
         )
 
@@ -242,12 +251,11 @@ class Schedule(_Arrays):
         Raises
         ------
         ValueError
-            When the file is not one, or is damaged.
+            When the file is not one, or is damaged: the message says what it is or lacks.
         """
         with open(path, "rb") as file:
             try:
-                with np.load(file, allow_pickle=False) as saved:
-                    values: dict[str, Any] = {name: saved[name] for name in saved.files}
+                values = _read_archive(file, [field.name for field in fields(cls)])
                 version = int(values.pop("version"))
                 dp_size, num_samples = int(values.pop("dp_size")), int(values.pop("num_samples"))
                 schedule = cls(dp_size=dp_size, num_samples=num_samples, **values)
@@ -273,6 +281,9 @@ class Schedule(_Arrays):
             and self.micro_batch_offsets[-1] == len(self.samples)
             and bool((np.diff(self.micro_batch_offsets) > 0).all()),
             "every sample stands in one place": np.array_equal(np.sort(placed), np.arange(self.num_samples)),
+            "samples are of the input": bool(((self.samples >= 0) & (self.samples < self.num_samples)).all()),
+            "tokens are not negative": bool((self.micro_batch_tokens >= 0).all()),
+            "every step has rollouts": bool((self.rollouts_per_step > 0).all()),
             "as many steps of rollouts as of micro-batches": len(self.rollouts_per_step)
             == len(self.micro_batches_per_step),
         }
@@ -289,6 +300,47 @@ class Schedule(_Arrays):
 
     def _repr_html_(self) -> str:
         return schedule_html(self)
+
+
+def _read_archive(file: IO[bytes], names: list[str]) -> dict[str, Any]:
+    """Return the arrays of a file, which are the version and these, all of plain numbers."""
+    start = file.read(64).lstrip()
+    file.seek(0)
+    if not start.startswith(b"PK"):
+        kinds = {b"{": "JSON text", b"[": "JSON text", b"\x93NUMPY": "a single .npy array"}
+        found = next((kind for first, kind in kinds.items() if start.startswith(first)), "another kind of file")
+        raise ValueError(f"expected an .npz archive, found {found if start else 'an empty file'}")
+    with np.load(file, allow_pickle=False) as saved:
+        for name in ["version", *names]:
+            if name not in saved.files:
+                raise ValueError(f"expected an array {name!r}, found {', '.join(map(repr, saved.files)) or 'none'}")
+        for name in saved.files:
+            if name not in ["version", *names]:
+                raise ValueError(f"expected no array {name!r} beside those of a schedule")
+        values = {}
+        for name in saved.files:
+            try:
+                values[name] = saved[name]
+            except ValueError as error:  # NumPy's words are about allowing pickles, which may run anything
+                fault = "Python objects" if "pickle" in str(error) else f"a fault: {error}"
+                raise ValueError(f"expected plain numbers in {name!r}, found {fault}") from None
+        return values
+
+
+def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
+    """Return lengths as int64, which must be those that a schedule was planned with."""
+    if not isinstance(schedule, Schedule):
+        raise ValueError(f"schedule must be a Schedule, as plan returns it, got {type(schedule).__name__}")
+    tokens = as_lengths(lengths, "lengths")
+    if len(tokens) != schedule.num_samples:
+        raise ValueError(f"lengths must hold one length for each of {schedule.num_samples} samples, got {len(tokens)}")
+    sums = np.add.reduceat(tokens[schedule.samples], schedule.micro_batch_offsets[:-1])
+    for i in np.flatnonzero(sums != schedule.micro_batch_tokens)[:1]:
+        planned = schedule.micro_batch_tokens[i]
+        raise ValueError(
+            f"lengths must be those that were planned, got {sums[i]} tokens in micro-batch {i} instead of {planned}"
+        )
+    return tokens
 
 
 def _count(count: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import Ints, as_count, as_lengths, as_weights
+from flopbalance.arrays import CostFunction, Ints, as_count, as_lengths, as_sample_costs
 from flopbalance.schedule import Schedule
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -183,13 +183,11 @@ def si_prefix(largest: float) -> tuple[float, str]:
     return 1000.0**power, ["", *"kMGTPEZYRQ"][power]
 
 
-def as_costs(costs: npt.ArrayLike, count: int) -> Floats:
+def as_costs(costs: npt.ArrayLike | CostFunction, count: int, lengths: Ints | None = None) -> Floats:
     """Return one finite cost >= 0 for each of `count` samples, as float64."""
-    array = np.asarray(as_weights(costs, "costs"), dtype=np.float64)
+    array = np.asarray(as_sample_costs(costs, lengths), dtype=np.float64)
     if len(array) != count:
         raise ValueError(f"costs must hold one cost for each of the {count} samples, got {len(array)}")
-    for i in np.flatnonzero(~(np.isfinite(array) & (array >= 0)))[:1]:
-        raise ValueError(f"costs[{i}] must be finite and >= 0, got {array[i]}")
     return array
 
 
@@ -216,7 +214,7 @@ class Distribution:
     longest_tenth: float
 
     @classmethod
-    def of(cls, lengths: npt.ArrayLike, costs: npt.ArrayLike) -> Distribution:
+    def of(cls, lengths: npt.ArrayLike, costs: npt.ArrayLike | CostFunction) -> Distribution:
         """Return the distribution of at least one sample, in bins of equal width on a logarithmic axis.
 
         Examples
@@ -231,7 +229,7 @@ class Distribution:
         tokens = np.maximum(as_lengths(lengths, "lengths"), 1)
         if not len(tokens):
             raise ValueError("lengths must hold at least one length, got none")
-        weights = as_costs(costs, len(tokens))
+        weights = as_costs(costs, len(tokens), tokens)
         low, high = np.floor(np.log2(tokens.min())), np.floor(np.log2(tokens.max())) + 1
         per_octave = 2 if high - low > 4 else 4
         edges = 2.0 ** (low + np.arange((high - low) * per_octave + 1) / per_octave)

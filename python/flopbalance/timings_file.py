@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import Ints, as_integers
+from flopbalance.arrays import Ints, as_count, as_lengths
 from flopbalance.micro_batches import MicroBatches
 
 
@@ -61,32 +62,40 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path}: must end in {' or '.join(readers)}")
     batches, seconds, ranks = [], [], []
-    with open(path, encoding="utf-8", newline="") as file:
+    usual_limit = csv.field_size_limit(2**31 - 1)  # many sequences make a long cell
+    with open(path, encoding="utf-8-sig", newline="") as file:
         try:
             for line, row in readers[path.suffix.lower()](file):
                 where = f"{path}:{line}"
-                batches.append(as_integers(_field(row, "lengths", where), f"{where}: lengths"))
-                seconds.append(_number(_field(row, "seconds", where), f"{where}: seconds"))
-                ranks.append(row.get("rank"))
+                batches.append(_lengths(_field(row, "lengths", where), f"{where}: lengths"))
+                seconds.append(_seconds(_field(row, "seconds", where), f"{where}: seconds"))
+                rank = row.get("rank")
+                ranks.append(None if rank is None else as_count(rank, f"{where}: rank", minimum=0))
+                if (rank is None) != (ranks[0] is None):
+                    raise ValueError(f"{where}: rank must be given for all micro-batches or none, got {rank}")
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}: no UTF-8 text: {error}") from None
+        except csv.Error as error:
+            raise ValueError(f"{path}: no valid CSV: {error}") from None
+        finally:
+            csv.field_size_limit(usual_limit)
     if not batches:
         raise ValueError(f"{path}: must hold a micro-batch, found none")
-    known = [rank for rank in ranks if rank is not None]
-    if known and len(known) < len(ranks):
-        raise ValueError(f"{path}: rank must be given for all micro-batches or none")
-    return Timings(MicroBatches.of(batches), np.array(seconds), as_integers(known, "rank") if known else None)
+    known = None if ranks[0] is None else np.array(ranks, dtype=np.int64)
+    return Timings(MicroBatches.of(batches), np.array(seconds), known)
 
 
 def _csv_rows(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.DictReader(file)
     for row in reader:
         lengths = [_integer(word) for word in (row.get("lengths") or "").split()]
-        yield reader.line_num, {**row, "lengths": lengths, "rank": _integer(row.get("rank"))}
+        yield reader.line_num, {**row, "lengths": lengths, "rank": _integer((row.get("rank") or "").strip() or None)}
 
 
 def _json_rows(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, text in enumerate(file, start=1):
+        if not text.strip():
+            continue
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -107,10 +116,20 @@ def _field(row: dict[str, Any], name: str, where: str) -> Any:
     return row[name]
 
 
-def _number(value: Any, name: str) -> float:
+def _lengths(value: Any, name: str) -> Ints:
+    lengths = as_lengths(value, name)
+    if not lengths.any():
+        raise ValueError(f"{name} must hold a token, got {value!r}")
+    return lengths
+
+
+def _seconds(value: Any, name: str) -> float:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number, got {value!r}") from None
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a number, got {value!r:.60}") from None
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return seconds

@@ -8,20 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.balance_report import report
-from flopbalance.calibration import FittedCost
 from flopbalance.cost_model import CostModel
-from flopbalance.costs import read_cost, save_cost
+from flopbalance.costs import SOURCES, read_cost, save_cost
 from flopbalance.micro_batches import MicroBatches
 from flopbalance.plan import plan
 from flopbalance.table import format_table
 from flopbalance.timings_file import read_timings
-
-TERMS = {
-    "per_micro_batch": "micro-batch",
-    "per_sequence": "sequence",
-    "per_token": "token (L)",
-    "per_square": "L²",
-}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,9 +27,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_log_argument(parser)
     parser.add_argument("--per-sequence", action="store_true", help="also fit a constant per sequence")
     parser.add_argument(
-        "--windows-of", metavar="MODEL", help="the model that was measured, a name or file: keep its attention windows"
+        "--windows-of", metavar="MODEL", help=f"the model that was measured, to keep its attention windows: {SOURCES}"
     )
-    parser.add_argument("--cost", metavar="MODEL", help="a cost to compare with: a model's name, or a file")
+    parser.add_argument("--cost", metavar="MODEL", help=f"a cost to compare with: {SOURCES}")
     parser.add_argument(
         "--dp-size", type=int, default=8, metavar="RANKS", help="data-parallel ranks to plan for (default: %(default)s)"
     )
@@ -65,32 +57,17 @@ def run(options: argparse.Namespace) -> int:
     if options.cost is not None:
         costs[options.cost] = np.asarray(read_cost(options.cost).flops(batches.lengths))
     fitted = CostModel.fit(batches, seconds, windows_of=windows_of, per_sequence=options.per_sequence)
-    print(_describe(fitted, len(batches)))
+    print(
+        f"{len(batches):,} micro-batches, {fitted.micro_batches:,} of them different, "
+        f"of sequences up to {fitted.longest:,} tokens\n"
+    )
+    print(fitted.describe())
     print()
     print(_changes({**costs, "the fit": fitted.flops(batches.lengths)}, batches, options.dp_size))
     if options.save is not None:
         save_cost(fitted, options.save)
         print(f"\nSaved to {options.save}")
     return 0
-
-
-def _describe(fitted: FittedCost, measured: int) -> str:
-    rows = []
-    for name, term in TERMS.items():
-        if name in fitted.intervals:
-            low, high = fitted.intervals[name]
-            rows.append((term, f"{getattr(fitted, name):.3g}", f"{low:.3g}", f"{high:.3g}"))
-    return "\n".join(
-        [
-            f"{measured:,} micro-batches, {fitted.micro_batches:,} of them different, "
-            f"of sequences up to {fitted.longest:,} tokens",
-            "",
-            format_table(("seconds per", "fitted", "95 % from", "to"), rows),
-            "",
-            f"Mean error on micro-batches that were not fitted: {fitted.holdout_error:.1%}; "
-            f"of counting tokens: {fitted.tokens_only_error:.1%}",
-        ]
-    )
 
 
 def _changes(costs: dict[str, npt.NDArray[np.generic]], batches: MicroBatches, dp_size: int) -> str:

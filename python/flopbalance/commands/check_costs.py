@@ -6,7 +6,7 @@ import argparse
 
 from flopbalance.commands.calibrate import add_log_argument
 from flopbalance.cost_check import check_costs
-from flopbalance.costs import read_cost
+from flopbalance.costs import SOURCES, read_cost
 from flopbalance.table import format_table
 from flopbalance.timings_file import read_timings
 
@@ -27,9 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         f"trust it. Exit code {UNUSABLE} when it is unusable.",
     )
     add_log_argument(parser)
-    parser.add_argument(
-        "--cost", metavar="MODEL", required=True, help="the cost: a model's name, a configuration, or a saved fit"
-    )
+    parser.add_argument("--cost", metavar="MODEL", required=True, help=f"the cost: {SOURCES}")
     parser.set_defaults(run=run)
 
 

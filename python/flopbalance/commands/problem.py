@@ -14,7 +14,7 @@ from flopbalance.arrays import as_amount, as_count
 from flopbalance.balance_report import BalanceReport, report
 from flopbalance.calibration import FittedCost
 from flopbalance.commands.modes import MODES, Mode
-from flopbalance.costs import read_cost
+from flopbalance.costs import SOURCES, read_cost
 from flopbalance.errors import ScheduleError
 from flopbalance.lengths_file import read_lengths
 from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
@@ -144,8 +144,8 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
         "file",
         metavar="FILE",
         nargs="?",
-        help="sample lengths: .txt, .csv, .tsv, .jsonl, .json, .npy, .npz or .parquet, also .gz; - is standard input "
-        "(default: a built-in rollout of a reasoning model)",
+        help="sample lengths: .txt, .csv, .tsv, .jsonl, .json, .npy, .npz or .parquet (with pip install "
+        "'flopbalance[parquet]'), also .gz; - is standard input (default: a built-in rollout of a reasoning model)",
     )
     lengths.add_argument("--column", metavar="NAME", help="the column or array that holds the lengths")
     lengths.add_argument(
@@ -162,13 +162,14 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
     training = parser.add_argument_group("model and ranks")
     training.add_argument(
         "--model",
-        metavar="NAME|FILE.json",
+        metavar="MODEL",
         default="qwen3-8B",
-        help="a built-in shape, a JSON object of model arguments, or a Hugging Face configuration, whose FLOPs are "
-        "always exact (default: %(default)s)",
+        help=f"{SOURCES}; FLOPs of a Hugging Face configuration are always exact (default: %(default)s)",
     )
     training.add_argument(
-        "--cost", metavar="FILE.json", help="a saved cost, such as a fit of flopbalance calibrate, instead of a model"
+        "--cost",
+        metavar="MODEL",
+        help="the cost to balance instead of --model, such as a fit of flopbalance calibrate; in the same forms",
     )
     training.add_argument(
         "--dp-size", type=count, default="32", metavar="RANKS", help="data-parallel ranks (default: %(default)s)"

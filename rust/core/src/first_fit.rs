@@ -30,21 +30,21 @@ pub fn first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
 }
 
 /// The room of a bin that is closed even to a sample of no tokens.
-const FULL: i64 = -1;
+pub(crate) const FULL: i64 = -1;
 
 /// The room of every bin in a binary tree of maxima: `tree[leaves + bin]` is a bin's room, `tree[i]` the larger of
 /// `tree[2 * i]` and `tree[2 * i + 1]`; leaves without a bin are full.
 ///
 /// Wider nodes, compared in vector registers, took as long: what they save in levels they lose when the maximum of
 /// a node is taken again.
-struct Rooms {
+pub(crate) struct Rooms {
     tree: Vec<i64>,
     leaves: usize,
     bins: usize,
 }
 
 impl Rooms {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { tree: vec![FULL; 2], leaves: 1, bins: 0 }
     }
 
@@ -65,8 +65,27 @@ impl Rooms {
         Some(node - self.leaves)
     }
 
+    /// The first bin with room for `length` here and for `amount` in another tree of the same bins; passes over the
+    /// nodes without room in either, so bins that are full in one way and not in the other may cost more than O(log b).
+    pub fn first_with_both(&self, length: i64, other: &Self, amount: i64) -> Option<usize> {
+        let mut node = 1;
+        while node > 0 {
+            if self.tree[node] >= length && other.tree[node] >= amount {
+                if node >= self.leaves {
+                    return Some(node - self.leaves);
+                }
+                node *= 2;
+            } else {
+                // On to the subtree at the right, up from the last child of a node.
+                node >>= node.trailing_ones();
+                node += usize::from(node > 0);
+            }
+        }
+        None
+    }
+
     /// The number of a new bin, which is full until its room is set.
-    fn open(&mut self) -> usize {
+    pub fn open(&mut self) -> usize {
         if self.bins == self.leaves {
             self.grow();
         }
@@ -74,7 +93,7 @@ impl Rooms {
         self.bins - 1
     }
 
-    fn set(&mut self, bin: usize, room: i64) {
+    pub fn set(&mut self, bin: usize, room: i64) {
         let mut node = self.leaves + bin;
         self.tree[node] = room;
         while node > 1 {

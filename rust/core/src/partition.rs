@@ -94,24 +94,42 @@ impl<W: Weight> Set<W> {
         self.tie as u32
     }
 
+    /// What sets are compared by.
+    fn key(self) -> (W, u64) {
+        (self.sum, self.tie)
+    }
+
     fn less(self, other: Self) -> bool {
-        W::less((self.sum, self.tie), (other.sum, other.tie))
+        W::less(self.key(), other.key())
     }
 
     fn descending(a: &Self, b: &Self) -> Ordering {
-        b.sum.order(a.sum).then(b.tie.cmp(&a.tie))
+        if b.less(*a) {
+            Ordering::Less
+        } else if a.less(*b) {
+            Ordering::Greater
+        } else {
+            Ordering::Equal
+        }
     }
 }
 
-/// A state without an empty set. Its k sets lie in its slot of the arena: first a run in descending order,
-/// then free places while a merge is under way, last a min-heap that grows towards the run (root at the end).
+/// A state without an empty set. Its k sets lie in its slot of the arena: first a run in descending order, then a
+/// min-heap that grows towards the run (root at the end).
 #[derive(Clone, Copy)]
 struct Full<W> {
     spread: W,
-    largest: Set<W>,
+    /// The key of its first set.
+    largest: (W, u64),
     slot: u32,
     run: u32,
-    heap: u32,
+}
+
+/// The same while a merge is under way: between run and heap are free places.
+struct Open {
+    slot: u32,
+    run: usize,
+    heap: usize,
 }
 
 impl<W: Weight> PartialEq for Full<W> {
@@ -128,7 +146,8 @@ impl<W: Weight> PartialOrd for Full<W> {
 impl<W: Weight> Ord for Full<W> {
     /// The state that comes first is the greatest: of two, the one with the larger spread, then the larger first set.
     fn cmp(&self, other: &Self) -> Ordering {
-        self.spread.order(other.spread).then_with(|| Set::descending(&other.largest, &self.largest))
+        let by_largest = || self.largest.0.order(other.largest.0).then(self.largest.1.cmp(&other.largest.1));
+        self.spread.order(other.spread).then_with(by_largest)
     }
 }
 
@@ -197,7 +216,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
     fn leading_single(&mut self) -> Option<Set<W>> {
         let (&item, others) = self.singles.split_last()?;
         let set = Set::single(self.weights, item);
-        let single = Full { spread: set.sum, largest: set, slot: 0, run: 0, heap: 0 }; // compared, never stored
+        let single = Full { spread: set.sum, largest: set.key(), slot: 0, run: 0 }; // compared, never stored
         let leads = self.heap.peek().is_none_or(|full| *full < single);
         leads.then(|| {
             self.singles = others;
@@ -239,19 +258,23 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     /// A full state and one of fewer sets, in descending order: the lightest sets of the full one meet them,
     /// the lightest the heaviest. `few_first` says which is A, whose items stand first.
-    fn absorb(&mut self, mut full: Full<W>, few: &[Set<W>], few_first: bool) -> Full<W> {
+    fn absorb(&mut self, full: Full<W>, few: &[Set<W>], few_first: bool) -> Full<W> {
+        let mut open = Open { slot: full.slot, run: full.run as usize, heap: self.k - full.run as usize };
+        let mut largest = full.largest;
         self.taken.clear();
         for _ in few {
-            let lightest = self.take_lightest(&mut full);
+            let lightest = self.take_lightest(&mut open);
             self.taken.push(lightest);
         }
         for (i, &set) in few.iter().enumerate() {
             let lightest = self.taken[i];
             let joined = if few_first { self.join(set, lightest) } else { self.join(lightest, set) };
-            self.insert(&mut full, joined);
+            if W::less(largest, joined.key()) {
+                largest = joined.key();
+            }
+            self.insert(&mut open, joined);
         }
-        full.spread = full.largest.sum - self.lightest(full).sum;
-        full
+        Full { spread: largest.0 - self.lightest(&open).sum, largest, slot: open.slot, run: open.run as u32 }
     }
 
     /// The first set with the items of the second appended.
@@ -283,79 +306,72 @@ impl<'a, W: Weight> Differencing<'a, W> {
     /// The full state of a slot whose sets stand in descending order.
     fn sorted(&self, slot: u32) -> Full<W> {
         let start = slot as usize * self.k;
-        let (largest, lightest) = (self.arena[start], self.arena[start + self.k - 1]);
-        Full { spread: largest.sum - lightest.sum, largest, slot, run: self.k as u32, heap: 0 }
+        let (largest, lightest) = (self.arena[start].key(), self.arena[start + self.k - 1].key());
+        Full { spread: largest.0 - lightest.0, largest, slot, run: self.k as u32 }
     }
 
     fn sort_slot(&mut self, full: Full<W>) {
-        if full.heap > 0 {
-            let start = full.slot as usize * self.k;
-            sort_descending(&mut self.arena[start..start + self.k]);
+        if full.run as usize != self.k {
+            sort_descending(self.sets_mut(full.slot));
         }
     }
 
-    fn sets(&self, full: Full<W>) -> &[Set<W>] {
-        &self.arena[full.slot as usize * self.k..][..self.k]
+    fn sets(&self, slot: u32) -> &[Set<W>] {
+        &self.arena[slot as usize * self.k..][..self.k]
     }
 
-    fn lightest(&self, full: Full<W>) -> Set<W> {
-        let sets = self.sets(full);
-        match (full.run, full.heap) {
-            (0, _) => sets[self.k - 1],
-            (run, 0) => sets[run as usize - 1],
-            (run, _) => {
-                let (a, b) = (sets[run as usize - 1], sets[self.k - 1]);
-                if a.less(b) { a } else { b }
-            }
+    fn sets_mut(&mut self, slot: u32) -> &mut [Set<W>] {
+        &mut self.arena[slot as usize * self.k..][..self.k]
+    }
+
+    fn lightest(&self, open: &Open) -> Set<W> {
+        let (sets, root) = (self.sets(open.slot), self.k - 1);
+        if open.run > 0 && (open.heap == 0 || sets[open.run - 1].less(sets[root])) {
+            sets[open.run - 1]
+        } else {
+            sets[root]
         }
     }
 
-    fn take_lightest(&mut self, full: &mut Full<W>) -> Set<W> {
-        if full.run == 0 && full.heap as usize == self.k {
+    fn take_lightest(&mut self, open: &mut Open) -> Set<W> {
+        let k = self.k;
+        let sets = self.sets_mut(open.slot);
+        if open.heap == k {
             // The run is used up: one sort makes the next k takes cheap.
-            self.sort_slot(*full);
-            (full.run, full.heap) = (self.k as u32, 0);
+            sort_descending(sets);
+            (open.run, open.heap) = (k, 0);
         }
-        let sets = &mut self.arena[full.slot as usize * self.k..][..self.k];
-        let root = self.k - 1;
-        if full.run > 0 {
-            let set = sets[full.run as usize - 1];
-            if full.heap == 0 || set.less(sets[root]) {
-                full.run -= 1;
-                return set;
-            }
+        if open.run > 0 && (open.heap == 0 || sets[open.run - 1].less(sets[k - 1])) {
+            open.run -= 1;
+            return sets[open.run];
         }
-        let set = sets[root];
-        full.heap -= 1;
-        let end = sets[root - full.heap as usize];
-        sift_down(&mut sets[self.k - full.heap as usize..], end);
+        let set = sets[k - 1];
+        open.heap -= 1;
+        let end = sets[k - 1 - open.heap];
+        sift_down(&mut sets[k - open.heap..], end);
         set
     }
 
-    fn insert(&mut self, full: &mut Full<W>, set: Set<W>) {
+    fn insert(&mut self, open: &mut Open, set: Set<W>) {
         /// A run is kept sorted as long as a set need not climb higher than this.
         const CLIMB: usize = 48;
-        if full.largest.less(set) {
-            full.largest = set;
-        }
-        let sets = &mut self.arena[full.slot as usize * self.k..][..self.k];
-        let run = full.run as usize;
-        let floor = run.saturating_sub(CLIMB);
-        if run > 0 || full.heap == 0 {
-            let mut place = run;
+        let k = self.k;
+        let sets = self.sets_mut(open.slot);
+        if open.run > 0 || open.heap == 0 {
+            let floor = open.run.saturating_sub(CLIMB);
+            let mut place = open.run;
             while place > floor && sets[place - 1].less(set) {
                 place -= 1;
             }
             if place > floor || floor == 0 {
-                sets.copy_within(place..run, place + 1);
+                sets.copy_within(place..open.run, place + 1);
                 sets[place] = set;
-                full.run += 1;
+                open.run += 1;
                 return;
             }
         }
-        full.heap += 1;
-        let start = self.k - full.heap as usize;
-        sift_up(&mut sets[start..], set);
+        open.heap += 1;
+        sift_up(&mut sets[k - open.heap..], set);
     }
 
     /// The final sets with their items.
@@ -363,7 +379,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
         self.sort_slot(last);
         let mut items = Vec::with_capacity(self.weights.len());
         let ranges = self
-            .sets(last)
+            .sets(last.slot)
             .iter()
             .map(|set| {
                 let start = items.len() as u32;

@@ -52,6 +52,16 @@ impl Room {
         (!self.padded && self.extra.is_empty()).then_some(self.max_tokens.cast_signed())
     }
 
+    pub fn has_extra(&self) -> bool {
+        !self.extra.is_empty()
+    }
+
+    /// The larger of a sample's shares of the two caps, in units that all samples have in common.
+    pub fn larger_share(&self, sample: u32) -> u128 {
+        let share = |amount: u64, of_other: u64| u128::from(amount) * u128::from(of_other);
+        share(self.length(sample), self.max_extra).max(share(self.extra_of(sample), self.max_tokens))
+    }
+
     pub fn holds(&self, load: Load) -> bool {
         let tokens = if self.padded { load.samples.saturating_mul(load.longest) } else { load.tokens };
         load.samples <= 1 || tokens <= self.max_tokens && load.extra <= self.max_extra
@@ -64,6 +74,11 @@ impl Room {
         }
         let longest = self.max_tokens / (load.samples + 1);
         (load.longest <= longest).then_some(longest)
+    }
+
+    /// No second amount above this fits beside `load`; `None` when none does.
+    pub fn most_extra(&self, load: Load) -> Option<u64> {
+        self.max_extra.checked_sub(load.extra)
     }
 
     pub fn with(&self, load: Load, sample: u32) -> Load {
@@ -91,7 +106,7 @@ impl Room {
         }
     }
 
-    fn extra_of(&self, sample: u32) -> u64 {
+    pub fn extra_of(&self, sample: u32) -> u64 {
         self.extra.get(sample as usize).copied().unwrap_or(0)
     }
 }

@@ -1,16 +1,31 @@
 //! First micro-batches that keep the limits, from which the search starts.
-use crate::first_fit::first_fit;
+use crate::first_fit::{FULL, Rooms, first_fit};
 use crate::micro_batch::{MicroBatch, Samples};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// First fit decreasing: longest sample first, each to the first micro-batch that has room.
+/// First fit decreasing: longest sample first, each to the first micro-batch that has room. With a second budget, the
+/// fewest micro-batches of several orders: by length, by the second amount, by the larger share of the two caps.
 ///
-/// **O(n log b)** time for b micro-batches, **O(n b)** with padding or a second budget.
+/// **O(n log b)** time for b micro-batches; see [`Rooms`] for a second budget.
 pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
-    let mut order: Vec<u32> = (0..samples.len() as u32).collect();
-    order.sort_unstable_by_key(|&sample| Reverse((samples.room.length(sample), sample)));
-    first_fit_of(samples, &order)
+    let room = &samples.room;
+    let decreasing = |key: &dyn Fn(u32) -> (u128, u64, Reverse<u32>)| {
+        let mut order: Vec<u32> = (0..samples.len() as u32).collect();
+        order.sort_by_cached_key(|&sample| Reverse(key(sample)));
+        first_fit_of(samples, &order)
+    };
+    let given = |sample: u32| Reverse(samples.original[sample as usize]);
+    let by_length = decreasing(&|sample| (room.length(sample).into(), 0, given(sample)));
+    if !room.has_extra() {
+        return by_length;
+    }
+    let others = [
+        decreasing(&|sample| (room.length(sample).into(), room.extra_of(sample), given(sample))),
+        decreasing(&|sample| (room.extra_of(sample).into(), room.length(sample), given(sample))),
+        decreasing(&|sample| (room.larger_share(sample), 0, given(sample))),
+    ];
+    others.into_iter().fold(by_length, |best, other| if other.len() < best.len() { other } else { best })
 }
 
 /// First fit in the caller's order; mixes dear and cheap samples where costs have little to do with lengths.
@@ -28,11 +43,20 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
             .map(|bin| samples.batch(bin.iter().map(|&i| order[i as usize])))
             .collect();
     }
+    let room = &samples.room;
+    let [mut lengths, mut extras] = [Rooms::new(), Rooms::new()];
     let mut batches: Vec<MicroBatch> = Vec::new();
     for &sample in order {
-        match batches.iter_mut().find(|batch| samples.accepts(batch, sample)) {
-            Some(batch) => samples.add(batch, sample),
-            None => batches.push(samples.batch([sample])),
+        let [length, extra] = [room.length(sample), room.extra_of(sample)].map(u64::cast_signed);
+        let place = lengths.first_with_both(length, &extras, extra).unwrap_or_else(|| {
+            batches.push(MicroBatch::default());
+            extras.open();
+            lengths.open()
+        });
+        samples.add(&mut batches[place], sample);
+        let load = batches[place].load;
+        for (rooms, left) in [(&mut lengths, room.longest_welcome(load)), (&mut extras, room.most_extra(load))] {
+            rooms.set(place, left.map_or(FULL, u64::cast_signed));
         }
     }
     batches
@@ -65,39 +89,83 @@ pub(crate) fn split_dearest(samples: &Samples, batches: &mut Vec<MicroBatch>, ta
 /// above that mean (or its dearest sample); what it leaves out falls to later rows. `None` when more than `rows` are
 /// needed.
 ///
-/// **O(n width log n)** time, and n indices are moved for every row.
+/// **O(n width log n)** time; `None` too where n · width is above [`MOST_SCANNED`].
 pub(crate) fn deal_rows(samples: &Samples, width: usize, rows: usize, evenness: u64) -> Option<Vec<MicroBatch>> {
+    if samples.len().saturating_mul(width) > MOST_SCANNED {
+        return None;
+    }
     let mut batches = Vec::with_capacity(width * rows);
-    let mut left: Vec<u32> = (0..samples.len() as u32).rev().collect();
+    let mut left = Left::new(samples.len());
     for _ in 0..rows {
-        let (mut row, mut rest) = deal_row(samples, &left, width, u64::MAX);
+        let mut row = deal_row(samples, &mut left, width, u64::MAX);
+        let placed = |row: &[MicroBatch]| row.iter().map(|batch| batch.samples.len()).sum::<usize>();
         let mean = row.iter().map(|batch| batch.cost).sum::<u64>() / width as u64;
-        let ceiling = mean.max(samples.cost(left[0])) + mean / evenness;
-        if !rest.is_empty() && row.iter().any(|batch| batch.cost > ceiling) {
-            (row, rest) = deal_row(samples, &left, width, ceiling);
+        let dearest = left.from(0).map_or(0, |place| samples.cost(left.order[place]));
+        let ceiling = mean.max(dearest) + mean / evenness;
+        if placed(&row) < left.count && row.iter().any(|batch| batch.cost > ceiling) {
+            row = deal_row(samples, &mut left, width, ceiling);
         }
+        row.iter().flat_map(|batch| &batch.samples).for_each(|&sample| left.remove(sample));
         batches.extend(row.into_iter().filter(|batch| !batch.samples.is_empty()));
-        left = rest;
-        if left.is_empty() {
+        if left.count == 0 {
             return Some(batches);
         }
     }
     None
 }
 
-/// One row from samples in descending order of cost, and the samples it has no room for.
-fn deal_row(samples: &Samples, order: &[u32], width: usize, ceiling: u64) -> (Vec<MicroBatch>, Vec<u32>) {
+/// Pairs of a sample and a micro-batch of its row, beyond which rows take too long to be worth it.
+const MOST_SCANNED: usize = 1 << 27;
+
+/// How many more samples without room than with it a row looks at, one by one.
+const PATIENCE: usize = 256;
+
+/// The samples that no row has taken yet.
+struct Left {
+    /// All samples in descending order of cost.
+    order: Vec<u32>,
+    /// For every place where to look on; the place itself while its sample is left.
+    next: Vec<u32>,
+    count: usize,
+}
+
+impl Left {
+    fn new(count: usize) -> Self {
+        Self { order: (0..count as u32).rev().collect(), next: (0..=count as u32).collect(), count }
+    }
+
+    /// The first place from here on whose sample is left; paths are halved on the way.
+    fn from(&mut self, mut place: usize) -> Option<usize> {
+        while self.next[place] as usize != place {
+            self.next[place] = self.next[self.next[place] as usize];
+            place = self.next[place] as usize;
+        }
+        (place < self.order.len()).then_some(place)
+    }
+
+    fn remove(&mut self, sample: u32) {
+        let place = self.order.len() - 1 - sample as usize;
+        self.next[place] = place as u32 + 1;
+        self.count -= 1;
+    }
+}
+
+/// One row of samples that are left, dearest first.
+fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> Vec<MicroBatch> {
     let mut row = vec![MicroBatch::default(); width];
-    let mut rest = Vec::new();
-    let mut next = 0;
-    while let Some(&sample) = order.get(next) {
+    let (mut start, mut patience) = (0, PATIENCE);
+    while patience > 0
+        && let Some(place) = left.from(start)
+    {
+        let sample = left.order[place];
+        start = place + 1;
         let cost = samples.cost(sample);
         let open = |batch: &&mut MicroBatch| {
             batch.samples.is_empty() || batch.cost + cost <= ceiling && samples.accepts(batch, sample)
         };
         if let Some(batch) = row.iter_mut().filter(open).min_by_key(|batch| (batch.cost, batch.samples.len())) {
             samples.add(batch, sample);
-            next += 1;
+            patience += 1;
             continue;
         }
         // On to the first sample that some micro-batch has room for. Bisection finds it where dearer samples are
@@ -105,15 +173,14 @@ fn deal_row(samples: &Samples, order: &[u32], width: usize, ceiling: u64) -> (Ve
         let no_room = |batch: &MicroBatch| {
             let length = samples.room.longest_welcome(batch.load);
             let too_large = |sample: u32| length.is_none_or(|length| samples.room.length(sample) > length);
-            order[next..].partition_point(|&sample| {
+            left.order[start..].partition_point(|&sample| {
                 too_large(sample) || samples.cost(sample) > ceiling - batch.cost.min(ceiling)
             })
         };
-        let skipped = row.iter().map(no_room).min().unwrap_or(0).max(1);
-        rest.extend(&order[next..next + skipped]);
-        next += skipped;
+        start += row.iter().map(no_room).min().unwrap_or(0);
+        patience -= 1;
     }
-    (row, rest)
+    row
 }
 
 /// Deals all samples over `count` micro-batches, dearest first, each to the cheapest that has room; `None` when none

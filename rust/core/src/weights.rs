@@ -100,9 +100,9 @@ impl<'a> Weights<'a> {
             }
             total += value;
         }
-        // Twice the total bounds every order of summation, however it rounds.
-        if !(2.0 * total).is_finite() {
-            return Err(Error::Value(format!("the sum of {name} must be finite, got more than {:e}", f64::MAX / 2.0)));
+        // Fewer than 2^32 roundings of 2^-53 move the total, in whatever order it is taken, by less than this.
+        if !(total * 1.000_001).is_finite() {
+            return Err(Error::Value(format!("the sum of {name} must be finite in every order, got {total:e}")));
         }
         if let Some(integers) = scaled_to_integers(values) {
             return Ok(Self::U64(integers.into()));

@@ -49,14 +49,27 @@ impl Case {
         samples.len() == 1 || tokens <= self.max_tokens && (!self.two_budgets || extra <= self.max_extra)
     }
 
-    /// Micro-batches that first fit decreasing needs, by a plain scan.
+    /// The fewest micro-batches that first fit decreasing needs, by a plain scan: by tokens, by the second amount, by
+    /// the larger share of the caps.
     fn first_fit_decreasing(&self) -> usize {
-        let mut order: Vec<u32> = (0..self.lengths.len() as u32).collect();
-        order.sort_by_key(|&sample| {
-            std::cmp::Reverse((self.lengths[sample as usize], self.costs[sample as usize], sample))
-        });
+        let length = |&sample: &u32| self.lengths[sample as usize];
+        let extra = |&sample: &u32| if self.two_budgets { self.extra[sample as usize] } else { 0 };
+        let share = |sample: &u32| (length(sample) * self.max_extra).max(extra(sample) * self.max_tokens);
+        let keys = |sample: &u32| {
+            let (length, extra) = (length(sample), extra(sample));
+            [(length, 0), (length, extra), (extra, length), (share(sample), 0)]
+        };
+        let count = |key: usize| {
+            let mut order: Vec<u32> = (0..self.lengths.len() as u32).collect();
+            order.sort_by_key(|sample| std::cmp::Reverse(keys(sample)[key]));
+            self.first_fit(&order)
+        };
+        (0..4).map(count).min().unwrap()
+    }
+
+    fn first_fit(&self, order: &[u32]) -> usize {
         let mut bins: Vec<Vec<u32>> = Vec::new();
-        for sample in order {
+        for &sample in order {
             let fits = |bin: &&mut Vec<u32>| self.holds(&[&bin[..], &[sample]].concat());
             match bins.iter_mut().find(fits) {
                 Some(bin) => bin.push(sample),
