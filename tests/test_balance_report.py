@@ -1,9 +1,12 @@
 """What a schedule comes to, against the definitions."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from flopbalance import plan, report
+from flopbalance import BalanceReport, plan, report
 
 
 def test_times_by_brute_force():
@@ -55,6 +58,28 @@ def test_every_micro_batch_of_a_pipeline_has_the_overhead():
 def test_a_micro_batch_of_several_samples_is_over_the_cap_and_a_single_one_is_not():
     assert report(plan([5, 5], dp_size=1, max_tokens=10), [1, 1], [5, 5], 9).over_cap == 1
     assert report(plan([10], dp_size=1, max_tokens=9), [1], [10], 9).over_cap == 0
+
+
+def test_a_logger_gets_what_is_documented():
+    lengths = [9, 1, 4, 5, 7]
+    schedule = plan(lengths, dp_size=1, max_tokens=20, rollout_ids=[0, 1, 1, 1, 2], global_batch_size=1)
+    metrics = report(schedule, lengths, lengths, 20).as_dict()
+    assert all(isinstance(value, int | float) for value in metrics.values())
+    assert (metrics["step_samples_min"], metrics["step_samples_max"]) == (1, 3)
+    assert (metrics["step_tokens_min"], metrics["step_tokens_max"]) == (7, 10)
+    assert (metrics["steps"], metrics["samples"], metrics["tokens"]) == (3, 5, 26)
+    assert set(re.findall("``(.*?)``", BalanceReport.as_dict.__doc__)) == set(metrics)
+    page = (Path(__file__).parent.parent / "docs" / "objectives.md").read_text(encoding="utf-8")
+    rows = page.partition("| key | meaning |")[2].partition("\n\n")[0]
+    assert set(re.findall("`(.*?)`", rows)) == set(metrics)
+
+
+def test_every_line_has_its_own_name():
+    lengths = [9, 1, 4]
+    text = str(report(plan(lengths, dp_size=1, max_tokens=20), lengths, lengths, 20))
+    names = [line.split()[0] for line in text.splitlines()]
+    assert len(set(names)) == len(names)
+    assert "in 1 step;" in text
 
 
 def test_arguments_in_the_wrong_order_are_refused():

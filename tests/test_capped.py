@@ -19,6 +19,7 @@ from flopbalance import (
     get_seqlen_balanced_partitions,
     plan,
     report,
+    synthetic_rollout,
 )
 from flopbalance.models import load_shape
 from test_plan import PARALLEL, TINY
@@ -39,11 +40,10 @@ def costs_by_rank(schedule: Schedule, costs) -> np.ndarray:
     return sums.reshape(schedule.dp_size, -1)
 
 
-def time_of(schedule: Schedule, costs, objective: str, stages: int) -> float:
-    figures = report(schedule, costs, np.zeros(len(costs)), 1, pipeline_stages=stages)
-    return {"step": figures.step_time, "micro-batch": figures.micro_batch_time, "pipeline": figures.pipeline_time}[
-        objective
-    ]
+def time_of(schedule: Schedule, problem) -> float:
+    lengths = problem["lengths"]
+    costs = lengths if problem["costs"] is None else problem["costs"]
+    return report(schedule, costs, lengths, 1, pipeline_stages=problem["pipeline_stages"]).times[problem["objective"]]
 
 
 class TestMemory:
@@ -90,6 +90,32 @@ class TestMemory:
         schedule = capped([300, 60, 150, 150, 150], costs=cost, dp_size=2, max_tokens=810)
         work = costs_by_rank(schedule, cost.flops([300, 60, 150, 150, 150])).sum(axis=1)
         assert work.max() == 12_257_280
+
+    def test_the_slowest_rank_is_no_slower_than_with_balance_data_alone(self):
+        cost = PublishedFlops(load_shape("qwen3-8B"))
+        lost = 0
+        for seed in range(4):
+            lengths, rollout_ids = synthetic_rollout(256, seed=seed)
+            problem = {"costs": cost, "dp_size": 16, "max_tokens": 36864, "rollout_ids": rollout_ids}
+            problem["global_batch_size"] = 64
+            plain, by_flops, within_cap = (
+                report(plan(lengths, packing=packing, **problem), cost, lengths, 36864).step_time
+                for packing in ("first-fit", "flops", "capped")
+            )
+            lost += by_flops > plain
+            assert within_cap <= min(plain, by_flops)
+        assert lost > 0
+
+
+class TestSpeed:
+    @pytest.mark.parametrize("packing", ["flops", "capped"])
+    def test_a_controller_does_not_wait(self, packing):
+        """In plain Python this took 5.8 s; the limit has room for a busy machine."""
+        lengths = np.random.RandomState(0).lognormal(8, 1, 4096).astype(int)
+        start = time.process_time()
+        schedule = plan(lengths, costs=lengths**2, dp_size=32, max_tokens=65536, packing=packing)
+        assert time.process_time() - start < 1
+        assert schedule.samples.size == 4096
 
 
 class TestWhatDoesNotDivide:
@@ -392,10 +418,9 @@ class TestLaws:
 
     @given(problems(), st.integers(0, 200))
     def test_more_effort_is_never_worse(self, problem, more):
-        costs = problem["lengths"] if problem["costs"] is None else problem["costs"]
         problem["global_batch_size"] = None
         times = [
-            time_of(planned({**problem, "effort": effort}), costs, problem["objective"], problem["pipeline_stages"])
+            time_of(planned({**problem, "effort": effort}), problem)
             for effort in (problem["effort"], problem["effort"] + more)
         ]
         assert times[1] <= times[0] * (1 + 1e-12)

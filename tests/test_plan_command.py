@@ -134,7 +134,7 @@ def test_rollouts_of_a_file(tmp_path):
         *("--out", out),
     )
     assert process.stdout.startswith("5 samples of 3 rollouts, 35 tokens, over 2 ranks in steps of 2 rollouts")
-    assert "1 samples dropped, since their rollouts fill no step" in process.stdout
+    assert "; 1 sample in no step\n" in process.stdout
     assert Schedule.load(out).dropped.tolist() == [3]
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from flopbalance.arrays import CostFunction, Ints, as_amount, as_count, as_sample_costs
 from flopbalance.schedule import Schedule, planned_lengths
+from flopbalance.words import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,18 @@ class BalanceReport:
     def as_dict(self) -> dict[str, float]:
         """Return the figures under short names, for a logger.
 
+        Returns
+        -------
+        dict of str to float
+            ``step_time``, ``micro_batch_time``, ``pipeline_time``, ``mean_time``, ``lower_bound``, ``micro_batches``,
+            ``over_cap``, ``worst_over_cap``, ``largest_tokens`` and ``dropped`` as above;
+            ``step_excess``, ``micro_batch_excess``, ``pipeline_excess``: each time above the lower bound, as a share of
+            it;
+            ``idle_mean``, ``idle_max``: the mean and the largest idle share of a rank;
+            ``steps``, ``samples``, ``tokens``: of all steps;
+            ``step_samples_min``, ``step_samples_max``, ``step_tokens_min``, ``step_tokens_max``: of the smallest and
+            the largest step.
+
         Examples
         --------
         >>> from flopbalance import plan
@@ -93,19 +106,21 @@ class BalanceReport:
         metrics["idle_mean"], metrics["idle_max"] = float(self.idle_shares.mean()), float(self.idle_shares.max())
         metrics["samples"], metrics["tokens"] = int(self.step_samples.sum()), int(self.step_tokens.sum())
         metrics["steps"] = len(self.step_samples)
+        for name, values in (("step_samples", self.step_samples), ("step_tokens", self.step_tokens)):
+            metrics[f"{name}_min"], metrics[f"{name}_max"] = int(values.min()), int(values.max())
         return metrics
 
     def __str__(self) -> str:
         lines = [
-            f"{name:<12} {time:.6g}, {self.excess(time):.2%} above the lower bound {self.lower_bound:.6g}"
+            f"{name:<13} {time:.6g}, {self.excess(time):.2%} above the lower bound {self.lower_bound:.6g}"
             for name, time in self.times.items()
         ]
         lines += [
-            f"{'idle':<12} {self.idle_shares.mean():.2%} of a rank's time, at most {self.idle_shares.max():.2%}",
-            f"{'micro-batch':<12} {self.micro_batches:,}, the largest of {self.largest_tokens:,} tokens; "
+            f"{'idle':<13} {self.idle_shares.mean():.2%} of a rank's time, at most {self.idle_shares.max():.2%}",
+            f"{'micro-batches':<13} {self.micro_batches:,}, the largest of {self.largest_tokens:,} tokens; "
             f"{self.over_cap:,} over the cap, the worst at {self.worst_over_cap:.2f} of it",
-            f"{'samples':<12} {self.step_samples.sum():,} of {self.step_tokens.sum():,} tokens in "
-            f"{len(self.step_samples):,} steps; {self.dropped:,} dropped",
+            f"{'samples':<13} {self.step_samples.sum():,} of {counted(int(self.step_tokens.sum()), 'token')} in "
+            f"{counted(len(self.step_samples), 'step')}; {self.dropped:,} dropped",
         ]
         return "\n".join(lines)
 
@@ -150,12 +165,12 @@ def report(
     >>> from flopbalance import plan
     >>> lengths = [7, 2, 5, 4, 3]
     >>> print(report(plan(lengths, dp_size=2, max_tokens=8), lengths, lengths, max_tokens=8))
-    step         11, 4.76% above the lower bound 10.5
-    micro-batch  11, 4.76% above the lower bound 10.5
-    pipeline     11, 4.76% above the lower bound 10.5
-    idle         4.55% of a rank's time, at most 9.09%
-    micro-batch  4, the largest of 7 tokens; 0 over the cap, the worst at 0.88 of it
-    samples      5 of 21 tokens in 1 steps; 0 dropped
+    step          11, 4.76% above the lower bound 10.5
+    micro-batch   11, 4.76% above the lower bound 10.5
+    pipeline      11, 4.76% above the lower bound 10.5
+    idle          4.55% of a rank's time, at most 9.09%
+    micro-batches 4, the largest of 7 tokens; 0 over the cap, the worst at 0.88 of it
+    samples       5 of 21 tokens in 1 step; 0 dropped
     """
     tokens = planned_lengths(schedule, lengths)
     weights = as_sample_costs(costs, tokens)

@@ -16,6 +16,7 @@ from flopbalance.plan import plan
 from flopbalance.schedule import Schedule, planned_lengths
 from flopbalance.table import format_table
 from flopbalance.timeline import Floats, Meeting, Timeline, as_costs, idle_share, si_prefix, timelines, worst_step
+from flopbalance.words import counted
 
 _SHOWN = 5
 """At most so many samples are listed as a cause."""
@@ -165,7 +166,7 @@ class Explanation:
         for row in (self.now, *self.alternatives):
             change = row.change
             if row.dropped > self.now.dropped:
-                change += f" ({row.dropped:,} samples dropped)"
+                change += f" ({counted(row.dropped, 'sample')} dropped)"
             rows.append((change, f"{row.idle_share:.1%}", f"{row.largest_tokens:,}", f"{row.over_cap:,}"))
         header = ("everything else as it is", "idle, all steps", "largest (tokens)", "over cap")
         lines = [format_table(header, rows)]

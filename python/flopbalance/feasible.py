@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from flopbalance.arrays import as_choice, as_count
 from flopbalance.plan import OnLeftover, OnOversize, OnShortage
+from flopbalance.words import counted
 
 Change: TypeAlias = Mapping[str, Any]
 
@@ -44,7 +45,11 @@ class Feasibility:
     def __str__(self) -> str:
         fewest, most = self.micro_batches
         count = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-        head = f"{self.steps:,} steps, {count} micro-batches per rank" if self else "not every step can be planned"
+        head = (
+            f"{counted(self.steps, 'step')}, {count} micro-batches per rank"
+            if self
+            else "not every step can be planned"
+        )
         lines = [*self.problems, *self.notes]
         if self.remedies:
             changes = (" with ".join(f"{name} = {value}" for name, value in one.items()) for one in self.remedies)

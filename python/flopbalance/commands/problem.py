@@ -21,6 +21,7 @@ from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
 from flopbalance.rollout import Rollout, synthetic_rollout
 from flopbalance.schedule import Schedule
 from flopbalance.timeline import Meeting
+from flopbalance.words import counted
 
 BUILT_IN_BATCH_SIZE = 128
 
@@ -114,16 +115,16 @@ class Problem:
         """Return what there is to plan, in one phrase."""
         lengths, rollout_ids = self.rollout
         rollouts = len(lengths if rollout_ids is None else np.unique(rollout_ids))
-        return f"{len(lengths):,} samples of {rollouts:,} rollouts, {lengths.sum():,} tokens"
+        return f"{counted(len(lengths), 'sample')} of {counted(rollouts, 'rollout')}, {counted(lengths.sum(), 'token')}"
 
     def describe(self, schedule: Schedule) -> str:
         """Return what was planned, in one line."""
         text = (
-            f"{self.describe_lengths()}, over {self.dp_size:,} ranks "
-            f"in steps of {schedule.rollouts_per_step[0]:,} rollouts, cap {self.max_tokens:,} tokens"
+            f"{self.describe_lengths()}, over {counted(self.dp_size, 'rank')} "
+            f"in steps of {counted(schedule.rollouts_per_step[0], 'rollout')}, cap {counted(self.max_tokens, 'token')}"
         )
         if len(schedule.dropped):
-            text += f"; {len(schedule.dropped):,} samples dropped, since their rollouts fill no step"
+            text += f"; {counted(len(schedule.dropped), 'sample')} in no step"
         return text
 
 
