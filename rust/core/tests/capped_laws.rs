@@ -55,14 +55,13 @@ impl Case {
         let length = |&sample: &u32| self.lengths[sample as usize];
         let extra = |&sample: &u32| if self.two_budgets { self.extra[sample as usize] } else { 0 };
         let share = |sample: &u32| (length(sample) * self.max_extra).max(extra(sample) * self.max_tokens);
-        let orders: [&dyn Fn(&u32) -> (i64, i64); 3] =
-            [&|sample| (length(sample), 0), &|sample| (extra(sample), length(sample)), &|sample| (share(sample), 0)];
-        let count = |&key: &&dyn Fn(&u32) -> (i64, i64)| {
+        let keys = |sample: &u32| [(length(sample), 0), (extra(sample), length(sample)), (share(sample), 0)];
+        let count = |key: usize| {
             let mut order: Vec<u32> = (0..self.lengths.len() as u32).collect();
-            order.sort_by_key(|sample| std::cmp::Reverse(key(sample)));
+            order.sort_by_key(|sample| std::cmp::Reverse(keys(sample)[key]));
             self.first_fit(&order)
         };
-        orders.iter().map(count).min().unwrap()
+        (0..3).map(count).min().unwrap()
     }
 
     fn first_fit(&self, order: &[u32]) -> usize {
