@@ -160,3 +160,19 @@ def test_refuses(given, message):
     with pytest.raises(ValueError, match=message):
         validate_balance_args(args)
     assert vars(args) == given
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("max_tokens_per_gpu", "4096", "--max-tokens-per-gpu must be a whole number, got '4096'"),
+        ("max_tokens_per_gpu", 5.5, "--max-tokens-per-gpu must be a whole number, got 5.5"),
+        ("micro_batch_size", True, "--micro-batch-size must be a whole number, got True"),
+        ("micro_batch_size", [1], r"--micro-batch-size must be a whole number, got \[1\]"),
+        ("flops_model", "zzz", "--flops-model must be one of published, exact, got 'zzz'"),
+        ("on_leftover", "zzz", "--on-leftover must be one of drop, partial, error, got 'zzz'"),
+    ],
+)
+def test_values_that_a_host_may_leave_unchecked(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        validate_balance_args(argparse.Namespace(**{name: value}))

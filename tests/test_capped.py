@@ -138,6 +138,14 @@ class TestWhatDoesNotDivide:
         schedule = capped([5], dp_size=3, max_tokens=10, micro_batch_multiple=2, on_shortage="repeat")
         assert (schedule.samples.tolist(), schedule.is_padding.sum()) == ([0] * 6, 5)
 
+    def test_a_few_samples_for_very_many_ranks(self):
+        start = time.process_time()
+        schedule = capped([1, 2], dp_size=100_000, max_tokens=9, on_shortage="repeat")
+        assert time.process_time() - start < 20  # about 0.1 s
+        assert schedule.is_padding.sum() == 99_998
+        with pytest.raises(ScheduleError, match=r"must need at most 16777216 micro-batches .*, got 16777217 \(dp_size"):
+            capped([1, 2], dp_size=2**24 + 1, max_tokens=9, on_shortage="repeat")
+
     @pytest.mark.parametrize("packing", ["first-fit", "capped"])
     def test_a_leftover_rollout_is_a_choice(self, packing):
         problem = {"dp_size": 1, "max_tokens": 10, "packing": packing, "global_batch_size": 2}
@@ -218,6 +226,23 @@ class TestWaiting:
         assert free.micro_batches_per_step[0] > 16
         times = [report(one, lengths, lengths, 160, pipeline_stages=8).pipeline_time for one in (free, dear)]
         assert times[0] < 0.5 * times[1]
+
+
+class TestHugeCosts:
+    @pytest.mark.parametrize("kind", [int, float])
+    def test_one_step_does_not_round_the_costs_of_another(self, kind):
+        costs = [kind(cost) for cost in (2**62, 2**62, 9, 7, 5, 3, 1, 1)]
+        ids = [0, 0, 1, 1, 1, 1, 1, 1]
+        for huge in (1, 2**60):
+            scaled = [*(cost * huge for cost in costs[:2]), *costs[2:]]
+            schedule = capped([1] * 8, costs=scaled, dp_size=2, max_tokens=3, rollout_ids=ids, global_batch_size=1)
+            of_step = [np.concatenate([*schedule.rank(rank).steps()][1]) for rank in range(2)]
+            assert [sum(costs[sample] for sample in samples) for samples in of_step] == [13, 13]
+
+    def test_the_cheapest_is_repeated_even_if_rounding_hides_it(self):
+        costs = [2**70 + 2, 2**70 + 1, 2**70 + 3]
+        schedule = capped([1] * 3, costs=costs, dp_size=4, max_tokens=1, on_shortage="repeat")
+        assert schedule.samples[schedule.is_padding].tolist() == [1]
 
 
 class TestTypes:

@@ -143,3 +143,14 @@ def test_a_fit_predicts_its_constant_per_micro_batch():
     seconds = times_of(batches, c0=0.5)
     check = check_costs(CostModel.fit(batches, seconds), batches, seconds)
     assert check.relative_error < 1e-6
+
+
+def test_no_trust_where_the_imbalance_is_missed():
+    """Tokens sort these micro-batches and come close to most, but not to the one that others wait for."""
+    batches = [[1000 + i] for i in range(60)] + [[2600]]
+    seconds = [1e-6 * sum(n * n for n in batch) for batch in batches]
+    check = check_costs(CostModel(1), batches, seconds)
+    assert check.rank_correlation == 1.0
+    assert check.relative_error < 0.15
+    assert check.measured_imbalance > 1.15 * check.predicted_imbalance
+    assert check.verdict == "calibrate"

@@ -344,7 +344,7 @@ def test_nothing_global_changes():
     ("arguments", "message"),
     [
         ({"step": 2}, r"step must be < 2, the number of steps, got 2"),
-        ({"step": -1}, r"step must be >= 0 and < 2\^63, got -1"),
+        ({"step": -1}, r"step must be >= 0, got -1"),
         ({"step": 1.5}, r"step must be a whole number, got 1.5"),
         ({"max_tokens": 0}, r"max_tokens must be >= 1"),
         ({"lengths": [1, 2]}, r"lengths must hold one length for each of 512 samples, got 2"),

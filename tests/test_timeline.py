@@ -89,7 +89,7 @@ def test_a_distribution_counts_every_sample_once(samples):
         ({"costs": [[1, 2]]}, r"costs must have one dimension, got 2"),
         ({"costs": CostModel}, r"costs must be an array, or an object with flops\(lengths\), got <class"),
         ({"costs": 7}, r"costs must be an array, or an object with flops\(lengths\), got 7"),
-        ({"costs": [1, 2], "max_tokens": 0}, r"max_tokens must be >= 1 and < 2\^63, got 0"),
+        ({"costs": [1, 2], "max_tokens": 0}, r"max_tokens must be >= 1, got 0"),
         ({"costs": [1, 2], "objective": "pipe"}, r"objective must be one of step, micro-batch, got 'pipe'"),
     ],
 )

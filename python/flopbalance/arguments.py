@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, TypeVar, get_args
 
-from flopbalance.arrays import as_amount
+from flopbalance.arrays import as_amount, as_count
 from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage
 
 FLOPS_MODELS = ("published", "exact")
@@ -180,8 +180,11 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
         raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
     for flag, value in given.items():
-        if OPTIONS[flag].get("type") is int and value is not None and value < 1:
-            raise ValueError(f"{flag} must be >= 1, got {value}")
+        if value is not None and OPTIONS[flag].get("type") is int:
+            as_count(value, flag)
+        choices = OPTIONS[flag].get("choices")
+        if value is not None and choices and value not in choices:
+            raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {value!r}")
 
     # Any namespace will do, even one whose class declares no such attributes.
     namespace: Any = args

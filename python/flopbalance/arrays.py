@@ -37,8 +37,10 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
         count = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be a whole number, got {value!r}") from None
-    if not minimum <= count < 2**63:
-        raise ValueError(f"{name} must be >= {minimum} and < 2^63, got {count}")
+    if count < minimum:
+        raise ValueError(f"{name} must be >= {minimum}, got {count}")
+    if count >= 2**63:
+        raise ValueError(f"{name} must be below 2^63, got {count}")
     return count
 
 

@@ -18,6 +18,7 @@ Floats = npt.NDArray[np.float64]
 TRUSTED_ERROR = 0.15
 TRUSTED_CORRELATION = 0.9
 CERTAIN_ERROR = 0.05
+TRUSTED_IMBALANCE = 0.15
 USABLE_CORRELATION = 0.7
 
 
@@ -29,7 +30,8 @@ class CostCheck:
     ----------
     verdict : {"trust", "calibrate", "unusable"}
         ``trust``: the mean error is at most 15 % and the rank correlation at least 0.9, or the error at most 5 %
-        (times that hardly differ have no order to predict). ``calibrate``: the rank correlation is at least 0.7, so
+        (times that hardly differ have no order to predict); and the predicted imbalance is within 15 % of the measured
+        one. ``calibrate``: the rank correlation is at least 0.7, so
         that the cost sorts micro-batches but weighs them wrongly; fit it. ``unusable``: it does not even sort them;
         the model's configuration is wrong, or something else takes the time.
     rank_correlation : float
@@ -106,8 +108,11 @@ def check_costs(
     owners = np.arange(len(batches)) if ranks is None else as_integers(ranks, "ranks")
     if owners.shape != times.shape:
         raise ValueError(f"ranks must name one for each of {len(batches)} micro-batches, got {len(owners)}")
+    predicted_imbalance, measured_imbalance = _imbalance(predicted, owners), _imbalance(times, owners)
+    sees_imbalance = abs(predicted_imbalance / measured_imbalance - 1) <= TRUSTED_IMBALANCE
     verdict: Literal["trust", "calibrate", "unusable"] = "unusable"
-    if error <= CERTAIN_ERROR or (error <= TRUSTED_ERROR and correlation >= TRUSTED_CORRELATION):
+    is_close = error <= CERTAIN_ERROR or (error <= TRUSTED_ERROR and correlation >= TRUSTED_CORRELATION)
+    if is_close and sees_imbalance:
         verdict = "trust"
     elif correlation >= USABLE_CORRELATION:
         verdict = "calibrate"
@@ -116,8 +121,8 @@ def check_costs(
         rank_correlation=correlation,
         relative_error=error,
         scale=scale,
-        predicted_imbalance=_imbalance(predicted, owners),
-        measured_imbalance=_imbalance(times, owners),
+        predicted_imbalance=predicted_imbalance,
+        measured_imbalance=measured_imbalance,
         micro_batches=len(batches),
     )
 

@@ -101,8 +101,8 @@ def plan(
         What every micro-batch costs beside its samples, in the unit of `costs`, with ``objective="pipeline"``; keeps
         the number of micro-batches from running away.
     effort : int, default 128
-        Pairs of samples that ``packing="capped"`` may look at, per sample and start. More is never worse and takes
-        longer; 0 takes the best start as it is.
+        Pairs of samples that ``packing="capped"`` may look at, per start and sample (of a pipeline's step, the first
+        16,384). More is never worse and takes longer; 0 takes the best start as it is.
     padded : bool, default False
         With ``packing="capped"``: a micro-batch holds samples × longest tokens against the cap instead of the sum.
     extra_budget : (array_like of shape (n,), int), optional
@@ -118,7 +118,8 @@ def plan(
         ``Schedule.dropped``), or is refused.
     on_shortage : {"error", "repeat"}, default "error"
         With ``packing="capped"``: a step with fewer samples than micro-batches is refused, or its cheapest samples
-        stand in it again, marked in ``Schedule.is_padding`` so that the trainer gives them no loss.
+        stand in it again (for up to 16,777,216 micro-batches), marked in ``Schedule.is_padding`` so that the trainer
+        gives them no loss.
 
     Returns
     -------

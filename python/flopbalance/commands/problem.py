@@ -123,6 +123,8 @@ class Problem:
             f"{self.describe_lengths()}, over {counted(self.dp_size, 'rank')} "
             f"in steps of {counted(schedule.rollouts_per_step[0], 'rollout')}, cap {counted(self.max_tokens, 'token')}"
         )
+        if large := int((self.rollout.lengths > self.max_tokens).sum()):
+            text += f"; {counted(large, 'sample')} longer than that"
         if len(schedule.dropped):
             text += f"; {counted(len(schedule.dropped), 'sample')} in no step"
         return text

@@ -64,8 +64,8 @@ pub struct Shortage {
 /// Plans one step: the micro-batches of every rank, rank by rank, as many on each.
 ///
 /// No micro-batch of two samples or more exceeds a limit, none is empty, and there are as few as first fit decreasing
-/// needs, rounded up to a multiple of `dp_size * multiple` (for a pipeline, at least as many). `carried` is what every
-/// rank has been given in earlier steps, empty before the first: the heaviest part goes to the rank with the least, and the sums are updated.
+/// needs, rounded up to a multiple of `dp_size * multiple` (for a pipeline, at least as many). The ranks get
+/// their parts, heaviest first, in the order of `least_first`: by what they were given in earlier steps.
 ///
 /// # Errors
 /// [`Shortage`] when the step holds fewer samples than that.
@@ -76,7 +76,7 @@ pub struct Shortage {
 /// # Literature
 /// D. S. Johnson, *Near-optimal bin packing algorithms*, 1973 (first fit decreasing); R. L. Graham, *Bounds on
 /// multiprocessing timing anomalies*, 1969 (dearest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
-pub fn plan_step(problem: &StepProblem<'_>, carried: &mut Vec<u64>) -> Result<Groups, Shortage> {
+pub fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, Shortage> {
     let samples = Samples::new(problem.lengths, problem.costs, &problem.limits);
     let packed = first_fit_decreasing(&samples);
     let unit = problem.dp_size.saturating_mul(problem.multiple);
@@ -84,7 +84,6 @@ pub fn plan_step(problem: &StepProblem<'_>, carried: &mut Vec<u64>) -> Result<Gr
     if count > samples.len() {
         return Err(Shortage { packed: packed.len(), needed: count });
     }
-    carried.resize(problem.dp_size, 0);
     let mut drafts = drafts(problem, &samples, packed, count);
     drafts.sort_by_key(|draft| draft.time);
     drafts.truncate(STARTS);
@@ -100,7 +99,7 @@ pub fn plan_step(problem: &StepProblem<'_>, carried: &mut Vec<u64>) -> Result<Gr
         best = best.min(draft.time);
     }
     let best = drafts.iter().min_by_key(|draft| draft.time);
-    Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, carried)))
+    Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }
 
 /// How many starts are improved, the shortest first.
@@ -200,20 +199,17 @@ impl Draft {
     }
 
     /// The plan: parts to ranks, micro-batches in the order in which a rank runs them, samples by index.
-    fn groups(&self, problem: &StepProblem<'_>, samples: &Samples, carried: &mut [u64]) -> Groups {
+    fn groups(&self, problem: &StepProblem<'_>, samples: &Samples, least_first: &[usize]) -> Groups {
         let cost = |place: u32| self.batches[place as usize].cost;
         let mut parts: Vec<(u64, &Vec<u32>)> =
             self.ranks.batches.iter().map(|part| (part.iter().copied().map(cost).sum(), part)).collect();
         parts.sort_by_key(|&(sum, _)| Reverse(sum));
-        let mut least_first: Vec<usize> = (0..problem.dp_size).collect();
-        least_first.sort_by_key(|&rank| carried[rank]);
-        let mut of_rank = vec![&parts[0]; problem.dp_size];
-        for (part, rank) in parts.iter().zip(least_first) {
+        let mut of_rank = vec![parts[0].1; problem.dp_size];
+        for (&(_, part), &rank) in parts.iter().zip(least_first) {
             of_rank[rank] = part;
-            carried[rank] += part.0;
         }
         let mut groups = Groups::default();
-        for (_, part) in of_rank {
+        for part in of_rank {
             let mut part = Vec::clone(part);
             part.sort_by_key(|&place| Reverse((cost(place), place)));
             if matches!(problem.objective, Objective::Pipeline { .. }) {

@@ -1,8 +1,9 @@
 //! The whole way from lengths and costs to a schedule: steps, packing, alignment, dealing to ranks.
 use crate::partition::partition;
-use crate::weights::{Weight, Weights};
+use crate::weights::{Weight, Weights, exponent_above, whole};
 use crate::{
-    Error, Groups, Leftover, Lengths, Limits, Objective, Result, StepProblem, Steps, first_fit, plan_step, split,
+    Error, Groups, Leftover, Lengths, Limits, Objective, Result, Shortage, StepProblem, Steps, first_fit, plan_step,
+    split,
 };
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -110,7 +111,13 @@ pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) ->
     let size = request.global_batch_size.map(NonZeroUsize::get);
     let steps = Steps::new(lengths.len(), request.rollout_ids, size, request.leftover)?;
     match (request.packing, costs) {
-        (Packing::Capped(how), costs) => plan_capped(lengths, costs, &steps, request, &how),
+        (Packing::Capped(how), Weights::U64(costs)) => {
+            // Repeated samples may carry a sum of theirs past 64 bits.
+            let costs: Vec<u128> = costs.iter().map(|&cost| cost.into()).collect();
+            plan_capped(lengths, &costs, &steps, request, &how)
+        }
+        (Packing::Capped(how), Weights::U128(costs)) => plan_capped(lengths, costs, &steps, request, &how),
+        (Packing::Capped(how), Weights::F64(costs)) => plan_capped(lengths, costs, &steps, request, &how),
         (Packing::Published(how), Weights::U64(costs)) => plan_published(lengths, costs, &steps, request, how),
         (Packing::Published(how), Weights::U128(costs)) => plan_published(lengths, costs, &steps, request, how),
         (Packing::Published(how), Weights::F64(costs)) => plan_published(lengths, costs, &steps, request, how),
@@ -148,45 +155,68 @@ fn plan_published<W: Weight>(
 /// A step of more micro-batches than samples is a slip rather than a wish.
 const MOST_REPEATED: usize = 1 << 24;
 
-fn plan_capped(
+fn plan_capped<W: Weight>(
     lengths: Lengths<'_>,
-    costs: &Weights<'_>,
+    costs: &[W],
     steps: &Steps,
     request: &Request<'_>,
     how: &Capped<'_>,
 ) -> Result<Schedule> {
-    let Capped { limits, mut objective, overhead_share, effort, repeat } = *how;
-    let stages = objective.stages() as f64;
+    let Capped { limits, objective, overhead_share, effort, repeat } = *how;
     let (dp_size, multiple) = (request.dp_size.get(), request.micro_batch_multiple.get());
-    // What a rank's time can come to, in units of all costs: every stage, every overhead, every repeated sample.
-    let repeated = if repeat { dp_size.saturating_mul(multiple).min(MOST_REPEATED) } else { 0 };
-    let costs = costs.whole((stages + overhead_share * (lengths.len() as f64 + stages)) * (1 + repeated) as f64);
-    if let Objective::Pipeline { micro_batch_overhead, .. } = &mut objective {
-        *micro_batch_overhead = (overhead_share * costs.iter().sum::<u64>() as f64).round() as u64;
-    }
-    let mut carried = Vec::new();
-    let mut plan_once = |samples: &[u32]| {
+    let total: f64 = costs.iter().map(|&cost| cost.float()).sum();
+    let overhead = (overhead_share * total).min(f64::MAX);
+    let stages = objective.stages();
+    let doublings = stages.next_power_of_two().trailing_zeros().cast_signed();
+    let mut carried = vec![W::default(); dp_size];
+    let mut plan_once = |samples: &[u32]| -> std::result::Result<Groups, Shortage> {
         let extra = limits.extra.map(|(amounts, cap)| (gather(amounts, samples), cap));
+        // Whole numbers for this step alone, so that no other step decides what is rounded here.
+        let overheads = exponent_above(overhead) + exponent_above(samples.len() as f64 + stages as f64);
+        let (whole, scale) = whole(&gather(costs, samples), doublings, (overhead > 0.0).then_some(overheads));
+        let mut objective = objective;
+        if let Objective::Pipeline { micro_batch_overhead, .. } = &mut objective {
+            *micro_batch_overhead = (overhead * 2_f64.powi(scale)).round() as u64;
+        }
         let problem = StepProblem {
             lengths: &gather(&lengths, samples),
-            costs: &gather(&costs, samples),
+            costs: &whole,
             limits: Limits { extra: extra.as_ref().map(|(amounts, cap)| (&amounts[..], *cap)), ..limits },
             dp_size,
             multiple,
             objective,
             effort,
         };
-        plan_step(&problem, &mut carried)
+        let mut least_first: Vec<usize> = (0..dp_size).collect();
+        least_first.sort_by(|&one, &other| carried[one].order(carried[other]));
+        let planned = plan_step(&problem, &least_first)?;
+        let per_rank = planned.len() / dp_size;
+        for (rank, carried) in carried.iter_mut().enumerate() {
+            let places = (rank * per_rank..(rank + 1) * per_rank).flat_map(|micro_batch| planned.get(micro_batch));
+            let costs = places.map(|&place| costs[samples[place as usize] as usize]);
+            *carried = costs.fold(*carried, W::saturating_plus);
+        }
+        Ok(planned)
     };
     let plan_step = |(number, range): (usize, &Range<usize>)| {
         let mut samples = Cow::from(&steps.samples[range.clone()]);
         let mut planned = plan_once(&samples);
         if let Err(shortage) = planned
             && repeat
-            && shortage.needed <= MOST_REPEATED
         {
+            if shortage.needed > MOST_REPEATED {
+                return Err(Error::Schedule(format!(
+                    "step {number} must need at most {MOST_REPEATED} micro-batches where samples are repeated, got {} \
+                     (dp_size = {dp_size} ranks x micro_batch_multiple = {multiple})",
+                    shortage.needed
+                )));
+            }
             let mut cheapest = samples.to_vec();
-            cheapest.sort_by_key(|&sample| (costs[sample as usize], lengths[sample as usize], sample));
+            cheapest.sort_by(|&one, &other| {
+                let [one, other] =
+                    [one, other].map(|sample| (costs[sample as usize], lengths[sample as usize], sample));
+                one.0.order(other.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
+            });
             let missing = shortage.needed - samples.len();
             samples.to_mut().extend(cheapest.iter().cycle().take(missing));
             planned = plan_once(&samples);

@@ -14,6 +14,15 @@ pub trait Weight: Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output 
     fn less(a: (Self, u64), b: (Self, u64)) -> bool;
     /// An integer in the same order, for radix sorting; `None` where 64 bits do not hold it.
     fn radix_key(self) -> Option<u64>;
+    /// The sum, or the largest number where that does not fit.
+    #[must_use]
+    fn saturating_plus(self, other: Self) -> Self;
+    /// The smallest e with `total < 2^e`.
+    fn bits(total: Self) -> i32;
+    /// The nearest float.
+    fn float(self) -> f64;
+    /// The whole part of the weight times 2^`scale`, which is below 2^62; integers are scaled down only.
+    fn scaled(self, scale: i32) -> u64;
     /// The total order; checked weights are never NaN.
     fn order(self, other: Self) -> Ordering {
         self.partial_cmp(&other).unwrap_or(Ordering::Equal)
@@ -29,6 +38,18 @@ impl Weight for u64 {
     fn radix_key(self) -> Option<u64> {
         Some(self)
     }
+    fn saturating_plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+    fn float(self) -> f64 {
+        self as f64
+    }
+    fn bits(total: Self) -> i32 {
+        (Self::BITS - total.leading_zeros()).cast_signed()
+    }
+    fn scaled(self, scale: i32) -> u64 {
+        self.checked_shr((-scale).max(0).cast_unsigned()).unwrap_or(0)
+    }
 }
 
 impl Weight for u128 {
@@ -39,6 +60,18 @@ impl Weight for u128 {
     fn radix_key(self) -> Option<u64> {
         u64::try_from(self).ok()
     }
+    fn saturating_plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+    fn float(self) -> f64 {
+        self as f64
+    }
+    fn bits(total: Self) -> i32 {
+        (Self::BITS - total.leading_zeros()).cast_signed()
+    }
+    fn scaled(self, scale: i32) -> u64 {
+        self.checked_shr((-scale).max(0).cast_unsigned()).unwrap_or(0) as u64
+    }
 }
 
 impl Weight for f64 {
@@ -48,6 +81,18 @@ impl Weight for f64 {
     }
     fn radix_key(self) -> Option<u64> {
         Some(self.to_bits()) // non-negative floats and their bits have one order
+    }
+    fn saturating_plus(self, other: Self) -> Self {
+        (self + other).min(Self::MAX)
+    }
+    fn float(self) -> f64 {
+        self
+    }
+    fn bits(total: Self) -> i32 {
+        exponent_above(total)
+    }
+    fn scaled(self, scale: i32) -> u64 {
+        (self * 2_f64.powi(scale)) as u64
     }
 }
 
@@ -113,29 +158,6 @@ impl<'a> Weights<'a> {
         Ok(Self::F64(if negative_zero { positive() } else { Cow::Borrowed(values) }))
     }
 
-    /// The weights as whole numbers in proportion whose total, times `factor`, stays below 2^62: unchanged where they are
-    /// small enough, otherwise divided by a power of two (floats: multiplied, as far as 62 bits hold them).
-    #[must_use]
-    pub fn whole(&self, factor: f64) -> Vec<u64> {
-        // Exponents come from bits, not from a logarithm, which may differ between machines.
-        let room = |total: f64| 62 - exponent_above(total) - exponent_above(factor.max(1.0));
-        let shift = |total: f64| (-room(total)).max(0).cast_unsigned();
-        match self {
-            Self::U64(values) => {
-                let shift = shift(values.iter().map(|&value| value as f64).sum());
-                values.iter().map(|value| value.checked_shr(shift).unwrap_or(0)).collect()
-            }
-            Self::U128(values) => {
-                let shift = shift(values.iter().map(|&value| value as f64).sum());
-                values.iter().map(|value| value.checked_shr(shift).unwrap_or(0) as u64).collect()
-            }
-            Self::F64(values) => {
-                let scale = 2_f64.powi(room(values.iter().sum()).min(1000));
-                values.iter().map(|value| (value * scale) as u64).collect()
-            }
-        }
-    }
-
     /// The number of weights.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -185,8 +207,19 @@ fn scaled_to_integers(values: &[f64]) -> Option<Vec<u64>> {
         .collect()
 }
 
+/// Weights as whole numbers in proportion, and the power of two by which they were multiplied.
+///
+/// Their total times 2^`doublings`, plus what takes `more` bits in units of the weights, stays below 2^62. Integers are
+/// unchanged where they allow that; floats are enlarged as far as 62 bits hold them.
+pub(crate) fn whole<W: Weight>(weights: &[W], doublings: i32, more: Option<i32>) -> (Vec<u64>, i32) {
+    let total = weights.iter().fold(W::default(), |sum, &weight| sum.saturating_plus(weight));
+    let bits = W::bits(total) + doublings;
+    let scale = (62 - more.map_or(bits, |more| bits.max(more) + 1)).min(if W::EXACT { 0 } else { 1000 });
+    (weights.iter().map(|weight| weight.scaled(scale)).collect(), scale)
+}
+
 /// The smallest e with `value < 2^e`, of a non-negative finite float that is not subnormal.
-fn exponent_above(value: f64) -> i32 {
+pub(crate) fn exponent_above(value: f64) -> i32 {
     (value.to_bits() >> 52) as i32 - 1022
 }
 
@@ -229,13 +262,15 @@ mod tests {
 
     #[test]
     fn whole_numbers_keep_proportions_below_the_limit() {
-        assert_eq!(Weights::from_u64(vec![3, 5]).whole(1.0), [3, 5]);
-        assert_eq!(Weights::from_u64(vec![1 << 62, 1 << 61, 3]).whole(1.0), [1 << 60, 1 << 59, 0]);
-        assert_eq!(Weights::from_u64(vec![1 << 60]).whole(15.0), [1 << 57]);
-        assert_eq!(Weights::from_u128("w", vec![1 << 100, 1 << 99]).unwrap().whole(1.0), [1 << 60, 1 << 59]);
+        assert_eq!(whole(&[3_u64, 5], 0, None), (vec![3, 5], 0));
+        assert_eq!(whole(&[(1_u64 << 62) - 2, 1], 0, None), (vec![(1 << 62) - 2, 1], 0));
+        assert_eq!(whole(&[1_u64 << 62, 1 << 61, 3], 0, None), (vec![1 << 61, 1 << 60, 1], -1));
+        assert_eq!(whole(&[1_u64 << 60], 4, None), (vec![1 << 57], -3));
+        assert_eq!(whole(&[1_u64 << 60], 0, Some(63)), (vec![1 << 58], -2));
+        assert_eq!(whole(&[1_u128 << 100, 1 << 99], 0, None), (vec![1 << 61, 1 << 60], -39));
         for values in [[1.5, 0.5, 0.1], [1e-310, 0.0, 5e-324], [1e300, 1e299, 1.0], [0.0; 3]] {
-            let whole = Weights::from_f64("w", &values).unwrap().whole(3.0);
-            assert!(whole.iter().map(|&value| u128::from(value)).sum::<u128>() * 3 < 1 << 62);
+            let (whole, _) = whole(&values, 2, None);
+            assert!(whole.iter().map(|&value| u128::from(value)).sum::<u128>() * 4 < 1 << 62);
             assert!(whole.is_sorted_by_key(|&value| u64::MAX - value) || values[2] > values[1]);
         }
     }
