@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.arrays import Ints, as_count, as_lengths
-from flopbalance.notebook import schedule_html
 
 _VERSION = 1
 """Of the saved form."""
@@ -299,6 +298,8 @@ class Schedule(_Arrays):
         )
 
     def _repr_html_(self) -> str:
+        from flopbalance.notebook import schedule_html  # only notebooks need what it imports
+
         return schedule_html(self)
 
 
