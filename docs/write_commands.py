@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from flopbalance.cli import COMMANDS
+from flopbalance.cli import add_commands
 
 HEAD = """# Commands
 
@@ -17,8 +17,7 @@ seen enough.
 def page() -> str:
     """Return the whole page."""
     commands = argparse.ArgumentParser(prog="flopbalance").add_subparsers()
-    for command in COMMANDS:
-        command.add_parser(commands)
+    add_commands(commands)
     return "\n".join([HEAD, *(line for parser in commands.choices.values() for line in section(parser))])
 
 

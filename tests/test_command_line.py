@@ -13,13 +13,11 @@ import pytest
 from command import COMMAND, refused, run
 from flopbalance.cli import COMMANDS, main
 
-NAMES = [command.__name__.rpartition(".")[2].replace("_", "-") for command in COMMANDS]
-
 
 def test_help_lists_the_commands():
     process = run("--help")
     assert process.returncode == 0
-    assert all(f"\n    {name}" in process.stdout for name in NAMES)
+    assert all(f"\n    {name}" in process.stdout for name in COMMANDS)
 
 
 def test_version_is_that_of_the_package():
@@ -103,3 +101,12 @@ class TestEveryPlanningCommand:
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=60) == 130
             assert process.stderr.read() == process.stdout.read() == b""
+
+
+@pytest.mark.parametrize(("stream", "code"), [("<&-", 2), (">&-", 0), ("2>&-", 0)])
+def test_a_closed_stream_is_one_to_nowhere(stream, code):
+    file = "-" if stream == "<&-" else ""
+    command = f"{sys.executable} -m flopbalance compare {file} --prompts 64 {stream}"
+    process = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert process.returncode == code
+    assert "Traceback" not in process.stderr

@@ -2,16 +2,15 @@
 
 import argparse
 import contextlib
+import importlib
 import importlib.metadata
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from flopbalance.commands import calibrate, check, check_costs, compare, costs, plan, plot, sweep
-
-COMMANDS = (plan, check, compare, sweep, plot, costs, calibrate, check_costs)
+COMMANDS = ("plan", "check", "compare", "sweep", "plot", "costs", "calibrate", "check-costs")
 
 # Exit codes: argparse's own for bad usage, and what shells report of a program that SIGINT or SIGPIPE ended.
 REFUSED = 2
@@ -25,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Bad input and files that cannot be used end in one line on standard error and exit code 2. A reader that has seen
     enough (``| head``) and Ctrl-C end the run quietly.
     """
+    _open_closed_streams()
     try:
         try:
             options = _parser().parse_args(arguments)
@@ -42,6 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OverflowError) as error:
         return _refuse(str(error))
     return code
+
+
+def _open_closed_streams() -> None:
+    """Let a command that was started with a closed standard stream run as with one to nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,6 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {importlib.metadata.version('flopbalance')}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add_parser(subparsers)
+    add_commands(subparsers)
     return parser
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add the parser of every command; imported here, so that Ctrl-C while they load ends quietly as well."""
+    for name in COMMANDS:
+        importlib.import_module(f"flopbalance.commands.{name.replace('-', '_')}").add_parser(subparsers)
