@@ -43,11 +43,11 @@ def test_depends_on_the_seed_alone():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prompts": 0}, "prompts must be >= 1 .*, got 0"),
-        ({"answers_per_prompt": -1}, "answers_per_prompt must be >= 1 .*, got -1"),
-        ({"max_tokens": 0}, "max_tokens must be >= 1 .*, got 0"),
+        ({"prompts": 0}, "prompts must be >= 1, got 0"),
+        ({"answers_per_prompt": -1}, "answers_per_prompt must be >= 1, got -1"),
+        ({"max_tokens": 0}, "max_tokens must be >= 1, got 0"),
         ({"prompts": 1.5}, "prompts must be a whole number, got 1.5"),
-        ({"seed": -1}, "seed must be >= 0 .*, got -1"),
+        ({"seed": -1}, "seed must be >= 0, got -1"),
         ({"seed": 2**32}, r"seed must be < 2\^32, got 4294967296"),
     ],
 )
