@@ -2,6 +2,7 @@
 
 import pytest
 
+from flopbalance import ScheduleError, check_feasible, plan
 from flopbalance.cli import main
 
 RUN = ["check", "--dp-size", "4", "--global-batch-size"]
@@ -44,3 +45,14 @@ def test_a_fixed_micro_batch_size(capsys):
 def test_bad_flags_are_refused(flags, capsys):
     assert main([*RUN, "8", *(["--max-tokens-per-gpu", "9"] if "--longest" in flags else []), *flags]) == 2
     assert capsys.readouterr().err.startswith("flopbalance: error: ")
+
+
+def test_dropping_what_is_too_long_promises_nothing():
+    """All samples may be too long; then none is left, and `plan` refuses."""
+    run = {"global_batch_size": 8, "dp_size": 4, "longest": 100, "max_tokens": 10}
+    answer = check_feasible(**run, on_oversize="drop")
+    assert not answer
+    assert "is dropped, so that a step may be left with too few samples" in str(answer)
+    assert {"on_oversize": "alone"} in [dict(change) for change in answer.remedies]
+    with pytest.raises(ScheduleError, match="on_oversize must leave a sample"):
+        plan([100] * 8, dp_size=4, max_tokens=10, global_batch_size=8, on_oversize="drop")

@@ -187,9 +187,10 @@ class _Run:
                 text = f"a sample of longest = {length:,} tokens exceeds max_tokens = {cap:,}"
                 if self.on_oversize == "error":
                     problems.append(text)
+                elif self.on_oversize == "drop":
+                    problems.append(f"{text} and is dropped, so that a step may be left with too few samples")
                 else:
-                    dropped = self.on_oversize == "drop"
-                    notes.append(f"{text} and is {'dropped' if dropped else 'alone in its micro-batch'}")
+                    notes.append(f"{text} and is alone in its micro-batch")
 
         at_a_time = f"dp_size = {self.dp_size:,} x micro_batch_multiple = {self.micro_batch_multiple:,} at a time"
         for which, rollouts_in_step in steps_of:
@@ -244,7 +245,7 @@ class _Run:
         yield from (("on_leftover", choice) for choice in ("drop", "partial") if choice != self.on_leftover)
         if self.max_tokens is not None and self.longest is not None:
             yield from (("max_tokens", cap) for cap in (self.longest, 2 * self.longest) if cap > self.max_tokens)
-        if self.on_oversize == "error":
+        if self.on_oversize != "alone":
             yield "on_oversize", "alone"
 
 
