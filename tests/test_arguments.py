@@ -176,3 +176,9 @@ def test_refuses(given, message):
 def test_values_that_a_host_may_leave_unchecked(name, value, message):
     with pytest.raises(ValueError, match=message):
         validate_balance_args(argparse.Namespace(**{name: value}))
+
+
+def test_a_default_of_the_host_stands():
+    parser = argparse.ArgumentParser()
+    parser.set_defaults(micro_batch_size=9)
+    assert add_balance_arguments(parser).parse_args([]).micro_batch_size == 9

@@ -130,7 +130,9 @@ def add_balance_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentP
     if missing:
         group = parser.add_argument_group("balance", "how samples are spread over data-parallel ranks")
         for flag in missing:
-            group.add_argument(flag, **OPTIONS[flag])
+            # A default that the host has set stands; argparse would put ours over it.
+            default = parser.get_default(_attribute(flag))
+            group.add_argument(flag, **OPTIONS[flag] if default is None else {**OPTIONS[flag], "default": default})
     return parser
 
 
