@@ -180,11 +180,10 @@ def report(
         raise ValueError(f"costs must hold one for each of {schedule.num_samples} samples, got {len(weights)}")
     placed = np.asarray(weights, dtype=np.float64)[schedule.samples]
     batches = schedule.micro_batch_offsets[:-1]
-    starts = np.cumsum(schedule.micro_batches_per_step) - schedule.micro_batches_per_step
 
     def by_step(operation: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         by_rank = values.reshape(schedule.dp_size, -1)
-        folded: npt.NDArray[Any] = operation.reduceat(by_rank, starts, axis=1)
+        folded: npt.NDArray[Any] = operation.reduceat(by_rank, schedule.step_starts, axis=1)
         return folded
 
     micro_batches = np.add.reduceat(placed, batches)

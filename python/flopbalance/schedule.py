@@ -179,9 +179,14 @@ class Schedule(_Arrays):
         """Tokens of each step over all ranks, int64 of shape (steps,)."""
         return self._over_steps(self.token_counts)
 
+    @property
+    def step_starts(self) -> Ints:
+        """A rank's first micro-batch of each step, int64 of shape (steps,)."""
+        starts: Ints = np.cumsum(self.micro_batches_per_step) - self.micro_batches_per_step
+        return starts
+
     def _over_steps(self, counts: Ints) -> Ints:
-        starts = np.cumsum(self.micro_batches_per_step) - self.micro_batches_per_step
-        sums: Ints = np.add.reduceat(counts.sum(axis=0), starts)
+        sums: Ints = np.add.reduceat(counts.sum(axis=0), self.step_starts)
         return sums
 
     def rank(self, rank: int) -> RankSchedule:

@@ -131,7 +131,7 @@ def timelines(
     tokens = schedule.token_counts
     # The cap of a schedule without one is its largest micro-batch.
     cap = int(tokens.max()) if max_tokens is None else as_count(max_tokens, "max_tokens")
-    firsts = np.cumsum(schedule.micro_batches_per_step)[:-1]
+    firsts = schedule.step_starts[1:]
     steps = zip(
         np.split(of_batches.reshape(tokens.shape), firsts, axis=1),
         np.split(tokens, firsts, axis=1),
