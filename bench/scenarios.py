@@ -16,8 +16,8 @@ from types import ModuleType
 import numpy as np
 
 from flopbalance import PublishedFlops, plan
-from flopbalance.models import load_shape
-from flopbalance.table import format_table
+from flopbalance.costs.models.shapes import load_shape
+from flopbalance.text import format_table
 
 PUBLISHED = (("first-fit", False), ("first-fit", True), ("flops", True))
 """Plain, `balance_data` and `balance_by_flops`: packing, and whether ranks are balanced."""

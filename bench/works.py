@@ -13,7 +13,7 @@ import flopbalance
 import reference
 from families import HARD, REAL, USUAL, Weights
 from flopbalance import PublishedFlops, Schedule, _core
-from flopbalance.arrays import as_lengths, as_weights
+from flopbalance.checks import as_lengths, as_weights
 
 CAP = 36_864
 FAMILY_CAP = 2**21

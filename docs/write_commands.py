@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from flopbalance.cli import add_commands
+from flopbalance.commands.main import add_commands
 
 HEAD = """# Commands
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flopbalance.arguments import add_balance_arguments, validate_balance_args
+from flopbalance.trainers.arguments import add_balance_arguments, validate_balance_args
 
 FLAGS = [
     "--balance-data",

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from flopbalance import CostModel, FittedCost, plan
-from flopbalance.calibration import FEWEST
-from flopbalance.micro_batches import MicroBatches
+from flopbalance.costs.fitted import FEWEST
+from flopbalance.costs.measurements import MicroBatches
 
 C0, C1, C2, C3 = 2e-3, 1e-5, 3e-9, 4e-5
 

@@ -21,7 +21,7 @@ from flopbalance import (
     report,
     synthetic_rollout,
 )
-from flopbalance.models import load_shape
+from flopbalance.costs.models.shapes import load_shape
 from test_plan import PARALLEL, TINY
 
 OBJECTIVES = ("step", "micro-batch", "pipeline")

@@ -3,7 +3,7 @@
 import pytest
 
 from flopbalance import ScheduleError, check_feasible, plan
-from flopbalance.cli import main
+from flopbalance.commands.main import main
 
 RUN = ["check", "--dp-size", "4", "--global-batch-size"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import COMMAND, refused, run
-from flopbalance.cli import COMMANDS, main
+from flopbalance.commands.main import COMMANDS, main
 
 
 def test_help_lists_the_commands():

@@ -8,8 +8,8 @@ import pytest
 from command import refused, run, run_on_terminal
 from flopbalance import add_balance_arguments, plan, report, validate_balance_args
 from flopbalance.commands.compare import MEETING, Result, recommend
-from flopbalance.commands.modes import MODES
-from flopbalance.table import format_table
+from flopbalance.text import format_table
+from flopbalance.trainers.modes import MODES
 
 GREEN = "\033[1;32m"
 

@@ -11,8 +11,8 @@ import pytest
 
 from command import refused, run
 from flopbalance import CostModel, FittedCost, load_cost, save_cost
-from flopbalance.costs import read_cost
-from flopbalance.models import load_shape, shape_names
+from flopbalance.costs.models.shapes import load_shape, shape_names
+from flopbalance.costs.sources import read_cost
 
 LOG = Path(__file__).parent / "golden" / "cpu_micro_batches.csv"
 EXAMPLE = Path(__file__).parents[1] / "examples" / "calibrate_on_cpu.py"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopbalance import CostModel, PublishedFlops
-from flopbalance.models import built_in_shapes
+from flopbalance.costs.models.shapes import built_in_shapes
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "flops_dev.json").read_text())
 CONFIGS = {record["model"]: record["config"] for record in GOLDEN}

@@ -18,7 +18,7 @@ from flopbalance import (
     save_cost,
     select_flops_model,
 )
-from flopbalance.models import load_shape
+from flopbalance.costs.models.shapes import load_shape
 from test_cost_model import HF_DENSE
 
 FITTED = FittedCost(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flopbalance import CostModel, explain, plan
-from flopbalance.timeline import idle_share, timelines
+from flopbalance.reports.timeline import idle_share, timelines
 
 CAP = 4096
 RANKS = 4

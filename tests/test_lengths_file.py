@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from flopbalance.lengths_file import read_lengths
+from flopbalance.lengths.files import read_lengths
 
 LENGTHS = [812, 4095, 77, 0]
 

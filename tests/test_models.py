@@ -2,7 +2,7 @@
 
 import pytest
 
-from flopbalance.models import built_in_shapes, load_shape, shape_names
+from flopbalance.costs.models.shapes import built_in_shapes, load_shape, shape_names
 
 
 def test_names_match_in_any_case():

@@ -9,10 +9,10 @@ import pytest
 
 from command import refused, run
 from flopbalance import FittedCost, Schedule, explain, plan, report, save_cost
-from flopbalance.commands.modes import MODES
-from flopbalance.models import load_shape
-from flopbalance.published import PublishedFlops
-from flopbalance.rollout import synthetic_rollout
+from flopbalance.costs.models.shapes import load_shape
+from flopbalance.costs.published import PublishedFlops
+from flopbalance.lengths.synthetic import synthetic_rollout
+from flopbalance.trainers.modes import MODES
 
 
 def table(*arguments, **options):

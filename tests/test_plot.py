@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from flopbalance import CostModel, plan
-from flopbalance.html_page import html_page
-from flopbalance.plot import ALONE, WITHIN_CAP, figure_as_svg, plot_comparison, plot_schedule
+from flopbalance.reports.figures import ALONE, WITHIN_CAP, figure_as_svg, plot_comparison, plot_schedule
+from flopbalance.reports.page import html_page
 
 matplotlib = pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'flopbalance[plot]'")
 to_rgba = pytest.importorskip("matplotlib.colors").to_rgba
@@ -283,9 +283,9 @@ def test_svg_is_text_and_the_same_every_time(small):
 
 
 DRAW = (
-    "import flopbalance.plot",
+    "import flopbalance.reports.figures",
     "schedule = flopbalance.plan([1, 2], dp_size=2, max_tokens=2)",
-    "figure = flopbalance.plot.plot_schedule(schedule, [1, 2], max_tokens=1)",
+    "figure = flopbalance.reports.figures.plot_schedule(schedule, [1, 2], max_tokens=1)",
 )
 
 
@@ -334,7 +334,7 @@ def test_nothing_global_changes():
     run(
         "import sys, matplotlib; before = matplotlib.rcParams.copy()",
         *DRAW,
-        "flopbalance.plot.figure_as_svg(figure)",
+        "flopbalance.reports.figures.figure_as_svg(figure)",
         "assert 'matplotlib.pyplot' not in sys.modules",
         "assert all(matplotlib.rcParams[name] == before[name] for name in before if not name.startswith('backend'))",
     )

@@ -91,7 +91,10 @@ def test_a_read_only_folder(tmp_path):
 
 
 def test_without_matplotlib_one_line_says_what_to_install(tmp_path):
-    program = "import sys; sys.modules['matplotlib'] = None; from flopbalance.cli import main; sys.exit(main(['plot']))"
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from flopbalance.commands.main import main; sys.exit(main(['plot']))"
+    )
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (process.returncode, process.stdout) == (2, "")
     assert process.stderr == (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from flopbalance import PublishedFlops, calculate_fwd_flops
-from flopbalance.models import load_shape
+from flopbalance.costs.models.shapes import load_shape
 from test_cost_model import DENSE, LATENT, MOE
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "flops_dev.json").read_text())

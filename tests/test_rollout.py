@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from flopbalance.rollout import synthetic_rollout
+from flopbalance.lengths.synthetic import synthetic_rollout
 
 
 def test_is_the_same_everywhere():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopbalance import CostModel, plan
-from flopbalance.timeline import Distribution, idle_share, timelines, worst_step
+from flopbalance.reports.timeline import Distribution, idle_share, timelines, worst_step
 
 
 @st.composite

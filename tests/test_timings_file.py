@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from flopbalance.timings_file import read_timings
+from flopbalance.costs.timings import read_timings
 
 
 def test_csv_and_jsonl_say_the_same(tmp_path):

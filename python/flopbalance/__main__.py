@@ -2,7 +2,7 @@
 
 import sys
 
-from flopbalance.cli import main
+from flopbalance.commands.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arrays import Ints, Weights
+from flopbalance.checks import Ints, Weights
 
 __all__ = [
     "DEBUG_BUILD",

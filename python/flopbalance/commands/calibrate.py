@@ -7,13 +7,13 @@ import argparse
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.balance_report import report
-from flopbalance.cost_model import CostModel
-from flopbalance.costs import SOURCES, read_cost, save_cost
-from flopbalance.micro_batches import MicroBatches
-from flopbalance.plan import plan
-from flopbalance.table import format_table
-from flopbalance.timings_file import read_timings
+from flopbalance.costs.exact import CostModel
+from flopbalance.costs.measurements import MicroBatches
+from flopbalance.costs.sources import SOURCES, read_cost, save_cost
+from flopbalance.costs.timings import read_timings
+from flopbalance.planning.plan import plan
+from flopbalance.reports.balance import report
+from flopbalance.text import format_table
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from flopbalance.arguments import OPTIONS, validate_balance_args
-from flopbalance.arrays import as_count
-from flopbalance.feasible import check_feasible
+from flopbalance.checks import as_count
+from flopbalance.planning.feasibility import check_feasible
+from flopbalance.trainers.arguments import OPTIONS, validate_balance_args
 
 INFEASIBLE = 1
 

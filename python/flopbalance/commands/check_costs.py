@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from flopbalance.commands.calibrate import add_log_argument
-from flopbalance.cost_check import check_costs
-from flopbalance.costs import SOURCES, read_cost
-from flopbalance.table import format_table
-from flopbalance.timings_file import read_timings
+from flopbalance.costs.checking import check_costs
+from flopbalance.costs.sources import SOURCES, read_cost
+from flopbalance.costs.timings import read_timings
+from flopbalance.text import format_table
 
 ADVICE = {
     "trust": "predicted and measured times agree",

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from flopbalance.balance_report import BalanceReport
-from flopbalance.commands.modes import Mode
 from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem, reasons
 from flopbalance.commands.progress import progress
-from flopbalance.table import format_table, wants_colour
+from flopbalance.reports.balance import BalanceReport
+from flopbalance.text import format_table, wants_colour
+from flopbalance.trainers.modes import Mode
 
 MEETING = {
     "step": "ranks meet once a step",

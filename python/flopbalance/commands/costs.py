@@ -6,16 +6,16 @@ import argparse
 
 import numpy as np
 
-from flopbalance.arrays import CostFunction
-from flopbalance.balance_report import report
-from flopbalance.calibration import FittedCost
-from flopbalance.costs import SOURCES, read_cost
-from flopbalance.lengths_file import read_lengths
-from flopbalance.models import shape_names
-from flopbalance.plan import plan
-from flopbalance.published import PublishedFlops
-from flopbalance.rollout import Rollout, synthetic_rollout
-from flopbalance.table import format_table
+from flopbalance.checks import CostFunction
+from flopbalance.costs.fitted import FittedCost
+from flopbalance.costs.models.shapes import shape_names
+from flopbalance.costs.published import PublishedFlops
+from flopbalance.costs.sources import SOURCES, read_cost
+from flopbalance.lengths.files import read_lengths
+from flopbalance.lengths.synthetic import Rollout, synthetic_rollout
+from flopbalance.planning.plan import plan
+from flopbalance.reports.balance import report
+from flopbalance.text import format_table
 
 LENGTHS = np.array([1024, 65536, 262144])
 NO_FIGURE = "-"

@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flopbalance.commands.modes import chosen_mode
 from flopbalance.commands.problem import Planned, add_problem_options, cost_unit, meeting, read_problem, reasons
-from flopbalance.explanation import explain
-from flopbalance.schedule import Schedule
-from flopbalance.table import format_table
+from flopbalance.reports.explanation import explain
+from flopbalance.schedules.schedule import Schedule
+from flopbalance.text import format_table
+from flopbalance.trainers.modes import chosen_mode
 
 HEADER = ("mode", "micro-batches", "largest (tokens)", "over cap", "slowest rank / mean", "planned in")
 

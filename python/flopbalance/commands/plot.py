@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flopbalance.commands.modes import MODES, chosen_mode, most_thorough
 from flopbalance.commands.problem import (
     Planned,
     add_objective_option,
@@ -17,8 +16,9 @@ from flopbalance.commands.problem import (
     read_problem,
     reasons,
 )
-from flopbalance.html_page import html_page
-from flopbalance.plot import figure_as_svg, plot_comparison
+from flopbalance.reports.figures import figure_as_svg, plot_comparison
+from flopbalance.reports.page import html_page
+from flopbalance.trainers.modes import MODES, chosen_mode, most_thorough
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.arguments import add_balance_arguments, validate_balance_args
-from flopbalance.arrays import as_amount, as_count
-from flopbalance.balance_report import BalanceReport, report
-from flopbalance.calibration import FittedCost
-from flopbalance.commands.modes import MODES, Mode
-from flopbalance.costs import SOURCES, read_cost
+from flopbalance.checks import as_amount, as_count
+from flopbalance.costs.fitted import FittedCost
+from flopbalance.costs.sources import SOURCES, read_cost
 from flopbalance.errors import ScheduleError
-from flopbalance.lengths_file import read_lengths
-from flopbalance.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
-from flopbalance.rollout import Rollout, synthetic_rollout
-from flopbalance.schedule import Schedule
-from flopbalance.timeline import Meeting
-from flopbalance.words import counted
+from flopbalance.lengths.files import read_lengths
+from flopbalance.lengths.synthetic import Rollout, synthetic_rollout
+from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
+from flopbalance.reports.balance import BalanceReport, report
+from flopbalance.reports.timeline import Meeting
+from flopbalance.schedules.schedule import Schedule
+from flopbalance.text import counted
+from flopbalance.trainers.arguments import add_balance_arguments, validate_balance_args
+from flopbalance.trainers.modes import MODES, Mode
 
 BUILT_IN_BATCH_SIZE = 128
 

@@ -7,13 +7,13 @@ import dataclasses
 import itertools
 import sys
 
-from flopbalance.balance_report import BalanceReport
 from flopbalance.commands.compare import MEETING
-from flopbalance.commands.modes import chosen_mode
 from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem
 from flopbalance.commands.progress import progress
 from flopbalance.errors import ScheduleError
-from flopbalance.table import format_table, wants_colour
+from flopbalance.reports.balance import BalanceReport
+from flopbalance.text import format_table, wants_colour
+from flopbalance.trainers.modes import chosen_mode
 
 HEADER = ("ranks", "cap (tokens)", "micro-batches", "largest (tokens)", "over cap", "idle", "time / shortest")
 IDLE = HEADER.index("idle")

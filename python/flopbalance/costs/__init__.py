@@ -1,0 +1,1 @@
+"""Costs: what a sample of some length costs, counted or measured."""

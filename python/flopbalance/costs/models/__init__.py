@@ -1,0 +1,1 @@
+"""Models: what a description of a decoder says of its cost."""

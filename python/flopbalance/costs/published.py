@@ -1,0 +1,166 @@
+"""The FLOPs that trainers publish and balance by today, errors included; kept exactly, for parity."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flopbalance import _core
+from flopbalance.checks import as_lengths
+from flopbalance.costs.models.patterns import moe_layers
+from flopbalance.fields import Fields
+
+
+class PublishedFlops:
+    """Forward FLOPs of a sequence by the published formula, read once from a trainer's arguments.
+
+    Its known errors: the output projection counts as ``hidden_size`` squared whatever the heads, causal attention as
+    half of the full square, every layer as attending in full.
+
+    Parameters
+    ----------
+    args : namespace or mapping
+        With Megatron-style names: ``num_layers``, ``hidden_size``, ``num_attention_heads``,
+        ``num_query_groups``, ``kv_channels``, ``ffn_hidden_size``, ``vocab_size``, ``num_experts`` (None: no experts)
+        and, where they apply, ``moe_ffn_hidden_size``, ``moe_router_topk``, ``moe_shared_expert_intermediate_size``,
+        ``moe_layer_freq``, ``multi_latent_attention``, ``q_lora_rank``, ``kv_lora_rank``, ``qk_head_dim``,
+        ``qk_pos_emb_head_dim``, ``v_head_dim``. A field that the shape does not use may be missing.
+
+    Raises
+    ------
+    ValueError
+        A field that the shape uses is missing or no sensible size; the message names it.
+
+    Examples
+    --------
+    >>> tiny = dict(num_layers=2, hidden_size=16, num_attention_heads=2, num_query_groups=2, kv_channels=8,
+    ...             ffn_hidden_size=64, vocab_size=32, num_experts=None)
+    >>> PublishedFlops(tiny).flops(np.array([1, 10]))
+    array([ 17472., 180480.])
+    """
+
+    def __init__(self, args: Any) -> None:
+        fields = Fields(args, "args")
+        hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
+        latent = fields.flag("multi_latent_attention")
+        if latent:
+            key_dim, value_dim = fields.size("qk_head_dim"), fields.size("v_head_dim")
+            rotary_dim = fields.size("qk_pos_emb_head_dim")
+            query_dim = key_dim + rotary_dim
+        else:
+            query_dim = value_dim = fields.size("kv_channels")
+        if latent and (rank := fields.size_or_none("q_lora_rank")) is not None:
+            query = 2 * rank * (hidden + heads * query_dim)
+        else:
+            query = 2 * hidden * heads * query_dim
+        if latent and (rank := fields.size_or_none("kv_lora_rank")) is not None:
+            keys = 2 * (rank * (hidden + heads * (key_dim + value_dim)) + hidden * rotary_dim)
+        else:
+            keys = 4 * hidden * fields.size("num_query_groups") * fields.size("kv_channels")
+        attention = query + keys + 2 * hidden * hidden
+        pairs = heads * (query_dim + value_dim)
+        num_layers = fields.layers("num_layers")
+        moe = sum(_moe_layers(fields, num_layers))
+        terms = []
+        for layers, width in ((num_layers - moe, _dense_width), (moe, _experts_width)):
+            if layers:
+                terms.append((layers * (attention + 6 * hidden * width(fields)), layers * pairs))
+        terms.append((2 * hidden * fields.size("vocab_size"), 0))
+        self._terms = terms
+
+    def terms(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return what the formula adds up for each sequence.
+
+        These are the dense layers and the layers with experts, as far as there are any, and the LM head. Where a total
+        exceeds 2^53 the order of its additions decides its last bits: the published one is term by term and sequence
+        by sequence.
+
+        Parameters
+        ----------
+        lengths : array_like of shape (n,)
+            Tokens of each sequence, whole numbers >= 0.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, terms)
+            Whole numbers, each rounded once.
+        """
+        tokens = as_lengths(lengths, "lengths")
+        return np.column_stack(
+            [_core.curve_flops_rounded(tokens, per_token, per_square, 0, []) for per_token, per_square in self._terms]
+        )
+
+    def flops(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the FLOPs of each sequence.
+
+        Parameters
+        ----------
+        lengths : array_like of shape (n,)
+            Tokens of each sequence, whole numbers >= 0.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            A length is negative or no whole number.
+        """
+        return functools.reduce(operator.add, self.terms(lengths).T)
+
+
+def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
+    """Return the forward FLOPs of a batch by the published formula.
+
+    Parameters
+    ----------
+    seqlens : array_like of shape (n,)
+        Tokens of each sequence, whole numbers >= 0.
+    args : namespace or mapping
+        The model, as `PublishedFlops` reads it.
+
+    Returns
+    -------
+    float
+        A whole number, added up from left to right; the integer 0 when there is no sequence.
+
+    Raises
+    ------
+    ValueError
+        A length is negative or no whole number, or a field of `args` is missing or has no sensible size.
+
+    See Also
+    --------
+    CostModel : Counts exactly, for every architecture.
+
+    Examples
+    --------
+    >>> tiny = dict(num_layers=2, hidden_size=16, num_attention_heads=2, num_query_groups=2, kv_channels=8,
+    ...             ffn_hidden_size=64, vocab_size=32, num_experts=None)
+    >>> calculate_fwd_flops([10, 1], tiny)
+    197952.0
+    """
+    # Not sum(), which compensates its rounding from Python 3.12 on.
+    return functools.reduce(operator.add, PublishedFlops(args).terms(seqlens).ravel().tolist(), 0)
+
+
+def _dense_width(fields: Fields) -> int:
+    return fields.size("ffn_hidden_size")
+
+
+def _experts_width(fields: Fields) -> int:
+    shared = fields.size_or("moe_shared_expert_intermediate_size", 0, minimum=0)
+    return fields.size("moe_ffn_hidden_size") * fields.size("moe_router_topk") + shared
+
+
+def _moe_layers(fields: Fields, num_layers: int) -> list[bool]:
+    if not fields.has("num_experts"):
+        raise ValueError("args.num_experts is missing (None when all layers are dense)")
+    if fields.get("num_experts") is None:
+        return [False] * num_layers
+    return moe_layers(fields.get("moe_layer_freq"), num_layers)

@@ -1,0 +1,1 @@
+"""Lengths: tokens of every sample, from files or made up."""

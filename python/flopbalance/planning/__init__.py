@@ -1,0 +1,1 @@
+"""Planning: from lengths and costs to a schedule."""

@@ -1,0 +1,1 @@
+"""Reports: what a schedule costs, why ranks wait, and pictures of it."""

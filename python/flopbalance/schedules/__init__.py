@@ -1,0 +1,1 @@
+"""Schedules: which rank runs which samples, in which micro-batches."""

@@ -1,0 +1,1 @@
+"""Trainers: the names, options and arguments of training code."""

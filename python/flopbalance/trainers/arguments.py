@@ -1,0 +1,202 @@
+"""Command-line arguments for a trainer, and the rules between them."""
+
+import argparse
+from typing import Any, TypeVar, get_args
+
+from flopbalance.checks import as_amount, as_count
+from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
+
+FLOPS_MODELS = ("published", "exact")
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--balance-data": {
+        "action": "store_true",
+        "help": "deal micro-batches to data-parallel ranks so that each rank's FLOPs are nearly equal",
+    },
+    "--balance-by-flops": {
+        "action": "store_true",
+        "help": "also pack micro-batches by FLOPs instead of tokens; switches --balance-data on and needs "
+        "--use-dynamic-batch-size. FLOPs packing may exceed --max-tokens-per-gpu, so that the GPU may run out of "
+        "memory: leave room below the limit of the hardware",
+    },
+    "--balance-within-cap": {
+        "action": "store_true",
+        "help": "pack micro-batches by FLOPs without ever exceeding --max-tokens-per-gpu; switches --balance-data on, "
+        "needs --use-dynamic-batch-size and excludes --balance-by-flops",
+    },
+    "--balance-objective": {
+        "choices": get_args(Objective),
+        "default": "step",
+        "help": "where ranks wait for each other, for --balance-within-cap: once a step, at every micro-batch, or once "
+        "a step behind a pipeline, in a trainer of --pipeline-model-parallel-size stages (default: %(default)s)",
+    },
+    "--micro-batch-overhead": {
+        "type": float,
+        "default": 0.0,
+        "metavar": "COST",
+        "help": "what every micro-batch costs beside its samples, in the unit of costs (FLOPs), for "
+        "--balance-objective pipeline: the dearer, the fewer micro-batches (default: %(default)s)",
+    },
+    "--on-leftover": {
+        "choices": get_args(OnLeftover),
+        "default": "drop",
+        "help": "rollouts that fill no step are dropped, make a last smaller step, or are refused "
+        "(default: %(default)s)",
+    },
+    "--on-oversize": {
+        "choices": get_args(OnOversize),
+        "default": "alone",
+        "help": "a sample above the cap gets a micro-batch of its own, is dropped, or is refused "
+        "(default: %(default)s)",
+    },
+    "--on-shortage": {
+        "choices": get_args(OnShortage),
+        "default": "error",
+        "help": "a step of fewer samples than micro-batches is refused, or repeats its cheapest with "
+        "--balance-within-cap; Schedule.is_padding marks these, which the lists of build_dp_schedule cannot and so "
+        "refuse (default: %(default)s)",
+    },
+    "--use-dynamic-batch-size": {
+        "action": "store_true",
+        "help": "pack as many samples into a micro-batch as --max-tokens-per-gpu allows",
+    },
+    "--micro-batch-size": {
+        "type": int,
+        "default": 1,
+        "metavar": "SAMPLES",
+        "help": "samples per micro-batch, unless --use-dynamic-batch-size is given (default: 1)",
+    },
+    "--max-tokens-per-gpu": {
+        "type": int,
+        "metavar": "TOKENS",
+        "help": "token cap of a micro-batch, per context-parallel GPU; needed by --use-dynamic-batch-size",
+    },
+    "--log-probs-max-tokens-per-gpu": {
+        "type": int,
+        "metavar": "TOKENS",
+        "help": "the same cap for passes that only compute log-probabilities (default: --max-tokens-per-gpu)",
+    },
+    "--global-batch-size": {
+        "type": int,
+        "metavar": "ROLLOUTS",
+        "help": "rollouts per training step, over all ranks",
+    },
+    "--flops-model": {
+        "choices": FLOPS_MODELS,
+        "default": FLOPS_MODELS[0],
+        "help": "how FLOPs are counted: as published for parity with existing trainers, or exactly "
+        "(default: %(default)s)",
+    },
+}
+
+NamespaceLike = TypeVar("NamespaceLike")
+
+
+def add_balance_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the options that say how samples are balanced to a trainer's parser.
+
+    An option that the parser already has stays as it is, whether it is known by its flag or only by the attribute that
+    it sets; the missing ones join in a group of their own.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Changed in place.
+
+    Returns
+    -------
+    argparse.ArgumentParser
+        The same parser.
+
+    See Also
+    --------
+    validate_balance_args : Check the parsed values against each other.
+
+    Examples
+    --------
+    >>> parser = argparse.ArgumentParser()
+    >>> _ = parser.add_argument("--micro-batch-size", type=int, default=4)
+    >>> _ = add_balance_arguments(parser)
+    >>> flags = ["--balance-by-flops", "--use-dynamic-batch-size", "--max-tokens-per-gpu", "8192"]
+    >>> args = validate_balance_args(parser.parse_args(flags))
+    >>> args.balance_data, args.micro_batch_size, args.log_probs_max_tokens_per_gpu
+    (True, 4, 8192)
+    """
+    # argparse has no public way to ask; adding and catching the conflict would replace the host's option in a parser
+    # with conflict_handler="resolve".
+    flags = {flag for action in parser._actions for flag in action.option_strings}
+    attributes = {action.dest for action in parser._actions}
+    missing = [flag for flag in OPTIONS if flag not in flags and _attribute(flag) not in attributes]
+    if missing:
+        group = parser.add_argument_group("balance", "how samples are spread over data-parallel ranks")
+        for flag in missing:
+            # A default that the host has set stands; argparse would put ours over it.
+            default = parser.get_default(_attribute(flag))
+            group.add_argument(flag, **OPTIONS[flag] if default is None else {**OPTIONS[flag], "default": default})
+    return parser
+
+
+def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
+    """Check the balance arguments against each other, and derive what follows from them.
+
+    `balance_by_flops` and `balance_within_cap` exclude each other, need `use_dynamic_batch_size` and switch
+    `balance_data` on; `use_dynamic_batch_size` needs `max_tokens_per_gpu`, which is also the default of
+    `log_probs_max_tokens_per_gpu`; `micro_batch_overhead` needs the objective ``"pipeline"``.
+
+    Parameters
+    ----------
+    args : argparse.Namespace or any object with such attributes
+        Changed in place. An attribute that is missing counts as not given.
+
+    Returns
+    -------
+    object
+        The same `args`, so that both ``validate_balance_args(args)`` and ``args = validate_balance_args(args)`` do.
+
+    Raises
+    ------
+    ValueError
+        The arguments contradict each other, or a number is too small. The message names the flags; `args` is unchanged.
+
+    Examples
+    --------
+    >>> validate_balance_args(argparse.Namespace(balance_by_flops=True))
+    Traceback (most recent call last):
+    ValueError: --balance-by-flops needs --use-dynamic-batch-size
+    """
+    given = {flag: getattr(args, _attribute(flag), None) for flag in OPTIONS}
+    by_cost = [flag for flag in ("--balance-by-flops", "--balance-within-cap") if given[flag]]
+    if len(by_cost) > 1:
+        raise ValueError(
+            "--balance-within-cap excludes --balance-by-flops: the one keeps --max-tokens-per-gpu, the other may "
+            "exceed it"
+        )
+    if by_cost and not given["--use-dynamic-batch-size"]:
+        raise ValueError(f"{by_cost[0]} needs --use-dynamic-batch-size")
+    for flag in ("--balance-objective", "--on-shortage"):
+        if given[flag] not in (None, OPTIONS[flag]["default"]) and not given["--balance-within-cap"]:
+            raise ValueError(f"{flag} {given[flag]} needs --balance-within-cap")
+    overhead = as_amount(given["--micro-batch-overhead"] or 0, "--micro-batch-overhead")
+    if overhead and given["--balance-objective"] != "pipeline":
+        raise ValueError("--micro-batch-overhead needs --balance-objective pipeline")
+    if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
+        raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
+    for flag, value in given.items():
+        if value is not None and OPTIONS[flag].get("type") is int:
+            as_count(value, flag)
+        choices = OPTIONS[flag].get("choices")
+        if value is not None and choices and value not in choices:
+            raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {value!r}")
+
+    # Any namespace will do, even one whose class declares no such attributes.
+    namespace: Any = args
+    if by_cost:
+        namespace.balance_data = True
+    if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
+        namespace.log_probs_max_tokens_per_gpu = namespace.max_tokens_per_gpu
+    return args
+
+
+def _attribute(flag: str) -> str:
+    """Return the attribute that argparse derives from a flag."""
+    return flag.removeprefix("--").replace("-", "_")

@@ -1,0 +1,133 @@
+"""The schedule that trainers build today, under its published name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from flopbalance.checks import as_count, as_integers, as_lengths
+from flopbalance.costs.sources import select_flops_model
+from flopbalance.fields import Fields
+from flopbalance.planning.plan import Packing, plan
+
+CHOICES = {
+    "balance_objective": "objective",
+    "micro_batch_overhead": "micro_batch_overhead",
+    "on_leftover": "on_leftover",
+    "on_oversize": "on_oversize",
+    "on_shortage": "on_shortage",
+}
+"""Arguments of a trainer beyond the published ones, and what `plan` calls them."""
+
+
+def build_dp_schedule(
+    args: Any,
+    train_parallel_config: Any,
+    total_lengths: npt.ArrayLike,
+    *,
+    global_batch_size: int,
+    rollout_indices: npt.ArrayLike,
+) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
+    """Build the published data-parallel schedule, index for index, as nested lists.
+
+    Parameters
+    ----------
+    args : namespace or mapping
+        The trainer's arguments: ``use_dynamic_batch_size``, ``balance_data``, ``balance_by_flops`` and
+        ``balance_within_cap`` (False where absent), ``max_tokens_per_gpu`` with dynamic batching, ``micro_batch_size``
+        without, and the model's shape as `calculate_fwd_flops` reads it where anything is balanced. With
+        ``flops_model="exact"``, FLOPs are those of `CostModel.from_args`. With that, ``balance_within_cap``,
+        ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one. The objective
+        ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``, and ``micro_batch_overhead`` (0 where
+        absent).
+    train_parallel_config : mapping or namespace
+        ``dp_size``, ``cp_size``, ``vpp_size``, ``microbatch_group_size_per_vp_stage``.
+    total_lengths : array_like of shape (n,)
+        Tokens per sample, whole numbers >= 0.
+    global_batch_size : int
+        Rollouts in a step.
+    rollout_indices : array_like of shape (n,)
+        The rollout of each sample, whole numbers.
+
+    Returns
+    -------
+    partitions : list of list of int
+        Global sample indices of each rank.
+    micro_batch_indices : list of list of list of int
+        Micro-batches of each rank over all steps, as positions in its partition.
+    num_microbatches : list of int
+        Micro-batches per rank in each step.
+    global_batch_sizes : list of int
+        Rollouts in each step.
+
+    Raises
+    ------
+    ValueError
+        For an argument that is missing or breaks its rule; also for ``on_shortage="repeat"``, since these lists cannot
+        mark the samples that are repeated.
+    ScheduleError
+        Where `plan` refuses; also an ``AssertionError``.
+
+    See Also
+    --------
+    plan : The same schedule without lists, with costs of your own.
+
+    Notes
+    -----
+    O(n log n) time; the lists cost more than the planning. With ``balance_by_flops`` the token cap decides how many
+    micro-batches there are, but **a micro-batch may exceed it** and run out of memory.
+
+    Examples
+    --------
+    >>> args = dict(num_layers=2, hidden_size=16, num_attention_heads=2, num_query_groups=2, kv_channels=8,
+    ...             ffn_hidden_size=64, vocab_size=32, num_experts=None, micro_batch_size=1, balance_data=True)
+    >>> parallel = dict(dp_size=2, cp_size=1, vpp_size=1, microbatch_group_size_per_vp_stage=1)
+    >>> partitions, micro_batches, num_microbatches, global_batch_sizes = build_dp_schedule(
+    ...     args, parallel, [1, 2, 3, 4, 5, 7, 9, 10], global_batch_size=8, rollout_indices=range(8))
+    >>> partitions
+    [[1, 2, 5, 6], [0, 3, 4, 7]]
+    """
+    lengths = as_lengths(total_lengths, "total_lengths")
+    rollout_ids = as_integers(rollout_indices, "rollout_indices")
+    if len(rollout_ids) != len(lengths):
+        raise ValueError(
+            f"rollout_indices must hold one id for each of the {len(lengths)} total_lengths, got {len(rollout_ids)}"
+        )
+    trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
+    if trainer.get("on_shortage") == "repeat":
+        raise ValueError(
+            "args.on_shortage must be 'error', got 'repeat': these lists cannot mark the samples that are repeated, so "
+            "that a trainer would count them twice; use plan(...) and Schedule.is_padding"
+        )
+    by_flops, within_cap = trainer.flag("balance_by_flops"), trainer.flag("balance_within_cap")
+    balance_data = trainer.flag("balance_data") or within_cap
+    if by_flops and within_cap:
+        raise ValueError("args.balance_within_cap must be False with args.balance_by_flops, got True")
+    packing: Packing = "fixed"
+    max_tokens = micro_batch_size = None
+    if trainer.flag("use_dynamic_batch_size"):
+        packing = "capped" if within_cap else "flops" if by_flops else "first-fit"
+        max_tokens = trainer.size("max_tokens_per_gpu") * parallel.size("cp_size")
+    else:
+        if by_flops or within_cap:
+            name = "balance_by_flops" if by_flops else "balance_within_cap"
+            raise ValueError(f"args.{name} must go with args.use_dynamic_batch_size, got no dynamic batching")
+        micro_batch_size = trainer.size("micro_batch_size")
+    interleaved = parallel.size("vpp_size") > 1
+    behind_pipeline = trainer.get("balance_objective") == "pipeline"
+    flops_model = "published" if trainer.get("flops_model") is None else trainer.get("flops_model")
+    return plan(
+        lengths,
+        costs=select_flops_model(args, flops_model) if by_flops or balance_data else None,
+        dp_size=parallel.size("dp_size"),
+        max_tokens=max_tokens,
+        micro_batch_size=micro_batch_size,
+        rollout_ids=rollout_ids,
+        global_batch_size=as_count(global_batch_size, "global_batch_size"),
+        micro_batch_multiple=parallel.size("microbatch_group_size_per_vp_stage") if interleaved else 1,
+        packing=packing,
+        balance_ranks=balance_data,
+        pipeline_stages=trainer.size("pipeline_model_parallel_size") if behind_pipeline else 1,
+        **{keyword: trainer.get(field) for field, keyword in CHOICES.items() if trainer.get(field) is not None},
+    ).to_lists()
