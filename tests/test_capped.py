@@ -603,5 +603,5 @@ class TestFeasible:
 
 def test_report_refuses_other_samples():
     schedule = capped([1, 2, 3], dp_size=1, max_tokens=10)
-    with pytest.raises(ValueError, match="costs must hold one for each of 3 samples, got 2"):
+    with pytest.raises(ValueError, match="costs must hold one cost for each of the 3 samples, got 2"):
         report(schedule, [1, 2], [1, 2, 3], 10)

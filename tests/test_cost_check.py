@@ -122,7 +122,7 @@ def test_what_is_no_cost_is_refused(cost):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1.0], "cost must return one value for each of 2 lengths, got 1"),
+        ([1.0], "costs must hold one cost for each of the 2 samples, got 1"),
         (None, "costs must be one flat sequence of numbers, got NoneType"),
         ([1.0, float("inf")], r"costs\[1\] must be finite, got inf"),
         ([1.0, float("nan")], r"costs\[1\] must be finite, got nan"),

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 Weights: TypeAlias = "npt.NDArray[np.uint64 | np.float64] | list[int]"
 
 _Choice = TypeVar("_Choice", bound=str)
@@ -125,15 +126,23 @@ def as_cost_function(cost: CostFunction, name: str) -> CostFunction:
     return cost
 
 
-def as_sample_costs(costs: npt.ArrayLike | CostFunction, lengths: Ints | None) -> Weights:
-    """Return what samples of these lengths cost, from an array or from anything with ``flops(lengths)``."""
+def as_sample_costs(costs: npt.ArrayLike | CostFunction, lengths: Ints | None, count: int) -> Weights:
+    """Return what each of `count` samples costs, from an array or from anything with ``flops(lengths)``."""
     if isinstance(costs, str | type) or not any(hasattr(costs, way) for way in ("flops", "__len__", "__array__")):
         raise ValueError(f"costs must be an array, or an object with flops(lengths), got {costs!r}")
     if hasattr(costs, "flops"):
         if lengths is None:
             raise ValueError("lengths must be given with costs that have flops(lengths), got None")
         costs = costs.flops(lengths)
-    return as_weights(costs, "costs")
+    weights = as_weights(costs, "costs")
+    if len(weights) != count:
+        raise ValueError(f"costs must hold one cost for each of the {count} samples, got {len(weights)}")
+    return weights
+
+
+def as_float_costs(costs: npt.ArrayLike | CostFunction, lengths: Ints | None, count: int) -> Floats:
+    """Return the same as float64, for reports and pictures."""
+    return np.asarray(as_sample_costs(costs, lengths, count), dtype=np.float64)
 
 
 def _as_numbers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:

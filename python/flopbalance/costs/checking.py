@@ -8,12 +8,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, as_cost_function, as_integers, as_sample_costs
+from flopbalance.checks import CostFunction, Floats, as_cost_function, as_float_costs, as_integers
 from flopbalance.costs.fitted import checked_measurements
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
 from flopbalance.schedules.schedule import Schedule
-
-Floats = npt.NDArray[np.float64]
 
 TRUSTED_ERROR = 0.15
 TRUSTED_CORRELATION = 0.9
@@ -128,10 +126,7 @@ def check_costs(
 
 
 def _predict(cost: CostFunction, batches: MicroBatches) -> Floats:
-    costs = as_sample_costs(cost, batches.lengths)
-    if len(costs) != len(batches.lengths):
-        raise ValueError(f"cost must return one value for each of {len(batches.lengths)} lengths, got {len(costs)}")
-    predicted = batches.sums(np.asarray(costs, dtype=np.float64))
+    predicted = batches.sums(as_float_costs(cost, batches.lengths, len(batches.lengths)))
     predicted += getattr(cost, "per_micro_batch", 0.0)
     if not (predicted > 0).all():
         i = int(np.argmin(predicted))

@@ -13,13 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import Ints, as_lengths
+from flopbalance.checks import Floats, Ints, as_lengths
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
 from flopbalance.fields import as_coefficient, as_windows
 from flopbalance.text import format_table
-
-Floats = npt.NDArray[np.float64]
 
 TERMS = {
     "per_micro_batch": "micro-batch",

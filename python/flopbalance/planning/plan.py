@@ -163,7 +163,7 @@ def plan(
 Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     """
     tokens = as_lengths(lengths, "lengths")
-    weights = as_sample_costs(tokens if costs is None else costs, tokens)
+    weights = as_sample_costs(tokens if costs is None else costs, tokens, len(tokens))
     as_choice(packing, Packing, "packing")
     as_choice(on_leftover, OnLeftover, "on_leftover")
     size_name, size = ("micro_batch_size", micro_batch_size) if packing == "fixed" else ("max_tokens", max_tokens)
@@ -189,10 +189,8 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     if packing == "capped" and not balance_ranks:
         raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks!r}")
     ids = None if rollout_ids is None else as_integers(rollout_ids, "rollout_ids")
-    for name, values in (("costs", weights), ("rollout_ids", ids)):
-        if values is not None and len(values) != len(tokens):
-            one = name.removesuffix("s").rpartition("_")[-1]
-            raise ValueError(f"{name} must hold one {one} for each of the {len(tokens)} samples, got {len(values)}")
+    if ids is not None and len(ids) != len(tokens):
+        raise ValueError(f"rollout_ids must hold one id for each of the {len(tokens)} samples, got {len(ids)}")
     room = Room.read(tokens, as_count(size, size_name), pad_to, extra_budget)
     kept = _kept(room, on_oversize)
     if kept is not None:

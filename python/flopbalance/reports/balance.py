@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Ints, as_amount, as_count, as_sample_costs
+from flopbalance.checks import CostFunction, Ints, as_amount, as_count, as_float_costs
 from flopbalance.schedules.schedule import Schedule, planned_lengths
 from flopbalance.text import counted
 
@@ -173,12 +173,10 @@ def report(
     samples       5 of 21 tokens in 1 step; 0 dropped
     """
     tokens = planned_lengths(schedule, lengths)
-    weights = as_sample_costs(costs, tokens)
+    weights = as_float_costs(costs, tokens, schedule.num_samples)
     cap, stages = as_count(max_tokens, "max_tokens"), as_count(pipeline_stages, "pipeline_stages")
     overhead = as_amount(micro_batch_overhead, "micro_batch_overhead")
-    if len(weights) != schedule.num_samples:
-        raise ValueError(f"costs must hold one for each of {schedule.num_samples} samples, got {len(weights)}")
-    placed = np.asarray(weights, dtype=np.float64)[schedule.samples]
+    placed = weights[schedule.samples]
     batches = schedule.micro_batch_offsets[:-1]
 
     def by_step(operation: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

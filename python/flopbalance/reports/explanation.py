@@ -10,19 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Ints
+from flopbalance.checks import CostFunction, Floats, Ints, as_float_costs
 from flopbalance.errors import ScheduleError
 from flopbalance.planning.plan import plan
-from flopbalance.reports.timeline import (
-    Floats,
-    Meeting,
-    Timeline,
-    as_costs,
-    idle_share,
-    si_prefix,
-    timelines,
-    worst_step,
-)
+from flopbalance.reports.timeline import Meeting, Timeline, idle_share, si_prefix, timelines, worst_step
 from flopbalance.schedules.schedule import Schedule, planned_lengths
 from flopbalance.text import counted, format_table
 
@@ -245,7 +236,7 @@ def explain(
       sample 0  90 tokens  90 tokens
     """
     tokens = planned_lengths(schedule, lengths)
-    weights = as_costs(costs, schedule.num_samples, tokens)
+    weights = as_float_costs(costs, tokens, schedule.num_samples)
     _check_settings(settings)
     lines = timelines(schedule, weights, max_tokens=settings.get("max_tokens"), objective=objective)
     line = lines[worst_step(lines)]

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Ints, as_count, as_sample_costs
+from flopbalance.checks import CostFunction, Floats, Ints, as_count, as_float_costs
 from flopbalance.reports.timeline import (
     Distribution,
-    Floats,
     Meeting,
     Timeline,
     idle_share,
@@ -172,7 +171,7 @@ def plot_comparison(
     tokens = None
     if lengths is not None:
         tokens, *_ = (planned_lengths(schedule, lengths) for schedule in schedules.values())
-    weights = as_sample_costs(costs, tokens)
+    weights = as_float_costs(costs, tokens, next(iter(schedules.values())).num_samples)
     lines = {
         name: timelines(schedule, weights, max_tokens=max_tokens, objective=objective)
         for name, schedule in schedules.items()

@@ -9,10 +9,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Ints, as_count, as_lengths, as_sample_costs
+from flopbalance.checks import CostFunction, Floats, Ints, as_count, as_float_costs, as_lengths
 from flopbalance.schedules.schedule import Schedule
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Meeting = Literal["step", "micro-batch"]
 """Those objectives of `plan` that can be drawn rank by rank."""
@@ -126,7 +125,7 @@ def timelines(
     """
     if objective not in get_args(Meeting):
         raise ValueError(f"objective must be one of {', '.join(get_args(Meeting))}, got {objective!r}")
-    by_sample = as_costs(costs, schedule.num_samples)
+    by_sample = as_float_costs(costs, None, schedule.num_samples)
     of_batches = np.add.reduceat(by_sample[schedule.samples], schedule.micro_batch_offsets[:-1])
     tokens = schedule.token_counts
     # The cap of a schedule without one is its largest micro-batch.
@@ -183,14 +182,6 @@ def si_prefix(largest: float) -> tuple[float, str]:
     return 1000.0**power, ["", *"kMGTPEZYRQ"][power]
 
 
-def as_costs(costs: npt.ArrayLike | CostFunction, count: int, lengths: Ints | None = None) -> Floats:
-    """Return one finite cost >= 0 for each of `count` samples, as float64."""
-    array = np.asarray(as_sample_costs(costs, lengths), dtype=np.float64)
-    if len(array) != count:
-        raise ValueError(f"costs must hold one cost for each of the {count} samples, got {len(array)}")
-    return array
-
-
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """How samples, and what they cost, spread over lengths.
@@ -229,7 +220,7 @@ class Distribution:
         tokens = np.maximum(as_lengths(lengths, "lengths"), 1)
         if not len(tokens):
             raise ValueError("lengths must hold at least one length, got none")
-        weights = as_costs(costs, len(tokens), tokens)
+        weights = as_float_costs(costs, tokens, len(tokens))
         low, high = np.floor(np.log2(tokens.min())), np.floor(np.log2(tokens.max())) + 1
         per_octave = 2 if high - low > 4 else 4
         edges = 2.0 ** (low + np.arange((high - low) * per_octave + 1) / per_octave)
