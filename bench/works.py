@@ -87,7 +87,9 @@ def lists(answer: Any) -> Any:
 def partition(k: int, equal_size: bool, **goal: float) -> Work:
     return Work(
         f"Karmarkar-Karp, {'equal' if equal_size else 'unequal'}, k = {k:,}",
-        lambda weights: _core.partition(as_weights(weights, "weights"), k, equal_size, True, "weights"),
+        lambda weights: _core.partition(
+            as_weights(weights, "weights"), k, "equal" if equal_size else "free", True, ("weights", "parts")
+        ),
         lambda weights: reference.get_seqlen_balanced_partitions(weights, k, equal_size),
         multiple=k if equal_size else 1,
         **goal,

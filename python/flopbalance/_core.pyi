@@ -1,11 +1,12 @@
 """The compiled core; private."""
 
-from typing import Final
+from typing import Final, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, Weights
+from flopbalance.checks import Floats, Ints, Weights
+from flopbalance.planning.plan import PlanRequest
 
 __all__ = [
     "DEBUG_BUILD",
@@ -14,6 +15,7 @@ __all__ = [
     "first_fit",
     "group_lists",
     "length_moments",
+    "measure",
     "partition",
     "plan",
     "rank_lists",
@@ -22,26 +24,43 @@ __all__ = [
 
 DEBUG_BUILD: Final[bool]
 
-def partition(weights: Weights, parts: int, equal_size: bool, ascending: bool, name: str) -> tuple[Ints, Ints]: ...
+class _Plan(TypedDict):
+    samples: Ints
+    micro_batch_offsets: Ints
+    micro_batch_tokens: Ints
+    micro_batches_per_step: Ints
+    rollouts_per_step: Ints
+    dropped: Ints
+    is_padding: npt.NDArray[np.bool_]
+
+class _Measures(TypedDict):
+    micro_batch_costs: Floats
+    busy: Floats
+    step_times: Floats
+    micro_batch_times: Floats
+    pipeline_times: Floats
+    mean_times: Floats
+    lower_bounds: Floats
+
+def partition(
+    weights: Weights, parts: int, sizes: Literal["free", "equal", "bounded"], ascending: bool, names: tuple[str, str]
+) -> tuple[Ints, Ints]: ...
 def first_fit(lengths: Ints, max_tokens: int) -> tuple[Ints, Ints]: ...
 def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, Ints]: ...
-def plan(
-    lengths: Ints,
-    costs: Weights,
-    packing: str,
-    packing_size: int,
+def plan(lengths: Ints, costs: Weights, request: PlanRequest) -> _Plan: ...
+def measure(
+    samples: Ints,
+    micro_batch_offsets: Ints,
+    micro_batches_per_step: Ints,
     dp_size: int,
-    micro_batch_multiple: int,
-    balance_ranks: bool,
-    rollout_ids: Ints | None,
-    global_batch_size: int | None,
-    leftover: str,
-    capped: tuple[str, int, float, int, bool, tuple[Ints, int] | None, bool],
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]: ...
+    costs: Floats,
+    pipeline_stages: int,
+    micro_batch_overhead: float,
+) -> _Measures: ...
 def group_lists(items: Ints, offsets: Ints) -> list[list[int]]: ...
 def rank_lists(samples: Ints, offsets: Ints, dp_size: int) -> tuple[list[list[int]], list[list[list[int]]]]: ...
 def curve_flops(lengths: Ints, per_token: int, per_pair: int, windows: list[tuple[int, int]]) -> Ints: ...
 def curve_flops_rounded(
     lengths: Ints, per_token: int, per_square: int, per_pair: int, windows: list[tuple[int, int]]
-) -> npt.NDArray[np.float64]: ...
+) -> Floats: ...
 def length_moments(lengths: Ints, windows: list[int]) -> tuple[int, int, list[int]]: ...

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.checks import as_count, as_flag, as_integers, as_weights
+
+_Sizes: TypeAlias = Literal["free", "equal", "bounded"]
 
 
 def get_seqlen_balanced_partitions(
@@ -60,9 +61,8 @@ def get_seqlen_balanced_partitions(
     >>> get_seqlen_balanced_partitions([8, 7, 6, 5, 4], 2, equal_size="bounded")
     [[1, 3, 4], [0, 2]]
     """
-    if equal_size == "bounded":
-        return _bounded(seqlen_list, k_partitions)
-    return _partition(seqlen_list, k_partitions, equal_size, ascending=True)
+    sizes: _Sizes = "bounded" if isinstance(equal_size, str) and equal_size == "bounded" else _sizes(equal_size)
+    return _partition(seqlen_list, k_partitions, sizes, ascending=True)
 
 
 def karmarkar_karp(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool) -> list[list[int]]:
@@ -88,31 +88,17 @@ def karmarkar_karp(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bo
     >>> karmarkar_karp([8, 7, 6, 5, 4], 2, equal_size=False)
     [[4, 1, 3], [0, 2]]
     """
-    return _partition(seqlen_list, k_partitions, equal_size, ascending=False)
+    return _partition(seqlen_list, k_partitions, _sizes(equal_size), ascending=False)
 
 
-def _bounded(seqlen_list: npt.ArrayLike, k_partitions: int) -> list[list[int]]:
-    """Fill up with items of no weight, which are taken out of the equal-sized parts again.
-
-    They are the lightest, so the first run of k items holds them all and no part gets two.
-    """
-    weights = as_weights(seqlen_list, "seqlen_list")
-    count = len(weights)
-    missing = -count % as_count(k_partitions, "k_partitions")
-    if missing == 0 or k_partitions > count:
-        return _partition(weights, k_partitions, True, ascending=True)
-    zeros = [0] * missing
-    filled = zeros + weights if isinstance(weights, list) else np.concatenate([np.array(zeros, weights.dtype), weights])
-    parts = _partition(filled, k_partitions, True, ascending=True)
-    return [[item - missing for item in part if item >= missing] for part in parts]
+def _sizes(equal_size: Any) -> _Sizes:
+    return "equal" if as_flag(equal_size, "equal_size") else "free"
 
 
-def _partition(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool, ascending: bool) -> list[list[int]]:
+def _partition(seqlen_list: npt.ArrayLike, k_partitions: int, sizes: _Sizes, ascending: bool) -> list[list[int]]:
     weights = as_weights(seqlen_list, "seqlen_list")
     parts = as_count(k_partitions, "k_partitions")
-    return _core.group_lists(
-        *_core.partition(weights, parts, as_flag(equal_size, "equal_size"), ascending, "seqlen_list")
-    )
+    return _core.group_lists(*_core.partition(weights, parts, sizes, ascending, ("seqlen_list", "k_partitions")))
 
 
 def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:

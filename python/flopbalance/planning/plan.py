@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +11,6 @@ from flopbalance import _core
 from flopbalance.checks import (
     CostFunction,
     Ints,
-    Weights,
     as_amount,
     as_choice,
     as_count,
@@ -22,8 +19,7 @@ from flopbalance.checks import (
     as_lengths,
     as_sample_costs,
 )
-from flopbalance.errors import ScheduleError
-from flopbalance.planning.limits import ExtraBudget, PadTo, Room
+from flopbalance.planning.limits import ExtraBudget, PadTo, as_extra_budget, as_pad_to
 from flopbalance.schedules.schedule import Schedule
 
 Packing = Literal["first-fit", "flops", "fixed", "capped"]
@@ -35,7 +31,28 @@ OnShortage = Literal["error", "repeat"]
 EFFORT = 128
 """Look-ups per sample that level 1,024 samples over 32 ranks as far as the search gets."""
 
-MOST_STAGES = 1 << 16
+
+class PlanRequest(TypedDict):
+    """The checked arguments of `plan`, as the core reads them."""
+
+    dp_size: int
+    micro_batch_multiple: int
+    packing: Packing
+    micro_batch_size: int | None
+    max_tokens: int | None
+    pad_to: tuple[int, int]
+    balance_ranks: bool
+    rollout_ids: Ints | None
+    global_batch_size: int | None
+    objective: Objective
+    pipeline_stages: int
+    micro_batch_overhead: float
+    effort: int
+    padded: bool
+    extra_budget: tuple[Ints, int] | None
+    on_leftover: OnLeftover
+    on_oversize: OnOversize
+    on_shortage: OnShortage
 
 
 def plan(
@@ -165,106 +182,58 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     tokens = as_lengths(lengths, "lengths")
     weights = as_sample_costs(tokens if costs is None else costs, tokens, len(tokens))
     as_choice(packing, Packing, "packing")
-    as_choice(on_leftover, OnLeftover, "on_leftover")
-    size_name, size = ("micro_batch_size", micro_batch_size) if packing == "fixed" else ("max_tokens", max_tokens)
-    for name, value in (("max_tokens", max_tokens), ("micro_batch_size", micro_batch_size)):
-        if value is not None:
-            as_count(value, name)
-    if size is None:
-        raise ValueError(f"{size_name} must be given for packing={packing!r}, got None")
-    unread: dict[str, tuple[object, object]] = {}
-    if packing != "capped":
-        unread |= {
-            "objective": (objective, "step"),
-            "effort": (effort, EFFORT),
-            "padded": (padded, False),
-            "extra_budget": (extra_budget, None),
-            "on_shortage": (on_shortage, "error"),
-        }
-    if packing == "fixed":
-        unread |= {"pad_to": (pad_to, 1), "on_oversize": (on_oversize, "alone")}
-    for name, (given, default) in unread.items():
-        if given is not default and (not np.isscalar(given) or given != default):
-            raise ValueError(f"{name} must be {default!r} for packing={packing!r}, got {given!r}")
+    as_choice(objective, Objective, "objective")
+    settings = locals()
+    for argument, (default, reads) in _READ_BY_SOME.items():
+        _refuse_unread(argument, settings[argument], default, reads, packing, objective)
     if packing == "capped" and not balance_ranks:
         raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks!r}")
-    ids = None if rollout_ids is None else as_integers(rollout_ids, "rollout_ids")
-    if ids is not None and len(ids) != len(tokens):
-        raise ValueError(f"rollout_ids must hold one id for each of the {len(tokens)} samples, got {len(ids)}")
-    room = Room.read(tokens, as_count(size, size_name), pad_to, extra_budget)
-    kept = _kept(room, on_oversize)
-    if kept is not None:
-        if not len(kept):
-            raise ScheduleError(
-                f"on_oversize must leave a sample, got 'drop' where all {len(tokens)} are above the cap"
-            )
-        room = room.of(kept)
-        weights = [weights[i] for i in kept.tolist()] if isinstance(weights, list) else weights[kept]
-        ids = None if ids is None else ids[kept]
-    dp_size = as_count(dp_size, "dp_size")
-    capped = (
-        as_choice(objective, Objective, "objective"),
-        *_pipeline(objective, pipeline_stages, micro_batch_overhead, weights),
-        as_count(effort, "effort", minimum=0),
-        as_flag(padded, "padded"),
-        room.extra,
-        as_choice(on_shortage, OnShortage, "on_shortage") == "repeat",
-    )
-    schedule = Schedule(
-        dp_size,
-        len(room.tokens),
-        *_core.plan(
-            room.tokens,
-            weights,
-            packing,
-            room.max_tokens,
-            dp_size,
-            as_count(micro_batch_multiple, "micro_batch_multiple"),
-            as_flag(balance_ranks, "balance_ranks"),
-            ids,
-            None if global_batch_size is None else as_count(global_batch_size, "global_batch_size"),
-            on_leftover,
-            capped,
-        ),
-    )
-    return schedule if room.tokens is tokens else _in_terms_of(tokens, kept, schedule)
+    limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
+    if settings[limit] is None:
+        raise ValueError(f"{limit} must be given for packing={packing!r}, got None")
+    request: PlanRequest = {
+        "dp_size": as_count(dp_size, "dp_size"),
+        "micro_batch_multiple": as_count(micro_batch_multiple, "micro_batch_multiple"),
+        "packing": packing,
+        "micro_batch_size": None if micro_batch_size is None else as_count(micro_batch_size, "micro_batch_size"),
+        "max_tokens": None if max_tokens is None else as_count(max_tokens, "max_tokens"),
+        "pad_to": as_pad_to(pad_to),
+        "balance_ranks": as_flag(balance_ranks, "balance_ranks"),
+        "rollout_ids": None if rollout_ids is None else as_integers(rollout_ids, "rollout_ids"),
+        "global_batch_size": None if global_batch_size is None else as_count(global_batch_size, "global_batch_size"),
+        "objective": objective,
+        "pipeline_stages": as_count(pipeline_stages, "pipeline_stages"),
+        "micro_batch_overhead": as_amount(micro_batch_overhead, "micro_batch_overhead"),
+        "effort": as_count(effort, "effort", minimum=0),
+        "padded": as_flag(padded, "padded"),
+        "extra_budget": as_extra_budget(extra_budget),
+        "on_leftover": as_choice(on_leftover, OnLeftover, "on_leftover"),
+        "on_oversize": as_choice(on_oversize, OnOversize, "on_oversize"),
+        "on_shortage": as_choice(on_shortage, OnShortage, "on_shortage"),
+    }
+    return Schedule(request["dp_size"], len(tokens), **_core.plan(tokens, weights, request))
 
 
-def _kept(room: Room, on_oversize: OnOversize) -> Ints | None:
-    """Return the samples that are planned; None for all."""
-    if as_choice(on_oversize, OnOversize, "on_oversize") == "alone":
-        return None
-    large = room.too_large()
-    if on_oversize == "error" and large.any():
-        i = int(np.argmax(large))
-        name, need, cap = "lengths", room.tokens[i], room.max_tokens
-        if need <= cap and room.extra is not None:
-            name, need, cap = "extra_budget[0]", room.extra[0][i], room.extra[1]
-        raise ValueError(
-            f"{name}[{i}] must be within the cap, {cap} after padding, with on_oversize='error', got {need}; "
-            f"{np.count_nonzero(large)} of {len(large)} samples are not"
-        )
-    return np.flatnonzero(~large) if large.any() else None
+_READ_BY_SOME: dict[str, tuple[object, str]] = {
+    "pad_to": (1, "cap"),
+    "on_oversize": ("alone", "cap"),
+    "objective": ("step", "capped"),
+    "effort": (EFFORT, "capped"),
+    "padded": (False, "capped"),
+    "extra_budget": (None, "capped"),
+    "on_shortage": ("error", "capped"),
+    "pipeline_stages": (1, "pipeline"),
+    "micro_batch_overhead": (0, "pipeline"),
+}
+"""Arguments that not every packing reads: their defaults, and who does read them."""
 
 
-def _pipeline(objective: Objective, stages: int, overhead: float, weights: Weights) -> tuple[int, float]:
-    """Return the stages, and the overhead as a share of all costs: the core counts costs in a unit of its own."""
-    stages = as_count(stages, "pipeline_stages")
-    if stages > MOST_STAGES:
-        raise ValueError(f"pipeline_stages must be <= {MOST_STAGES}, got {stages}")
-    overhead = as_amount(overhead, "micro_batch_overhead")
-    for name, value, default in (("pipeline_stages", stages, 1), ("micro_batch_overhead", overhead, 0)):
-        if objective != "pipeline" and value != default:
-            raise ValueError(f"{name} must be {default} for objective={objective!r}, got {value}")
-    # fsum rounds once, so that the share is the same on every machine.
-    return stages, overhead / (math.fsum(weights) or 1) if overhead else 0.0
-
-
-def _in_terms_of(tokens: Ints, kept: Ints | None, schedule: Schedule) -> Schedule:
-    """Return a schedule of some of the samples, or of rounded lengths, as one of all of them as they are."""
-    samples, dropped = schedule.samples, schedule.dropped
-    if kept is not None:
-        samples = kept[samples]
-        dropped = np.setdiff1d(np.arange(len(tokens)), samples)
-    batch_tokens = np.add.reduceat(tokens[samples], schedule.micro_batch_offsets[:-1])
-    return replace(schedule, num_samples=len(tokens), samples=samples, dropped=dropped, micro_batch_tokens=batch_tokens)
+def _refuse_unread(
+    argument: str, given: object, default: object, reads: str, packing: Packing, objective: Objective
+) -> None:
+    """Refuse an argument that would have no effect."""
+    is_read = {"cap": packing != "fixed", "capped": packing == "capped", "pipeline": objective == "pipeline"}[reads]
+    if is_read or given is default or (np.isscalar(given) and given == default):
+        return
+    without = f"objective={objective!r}" if reads == "pipeline" else f"packing={packing!r}"
+    raise ValueError(f"{argument} must be {default!r} for {without}, got {given!r}")

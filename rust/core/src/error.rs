@@ -1,24 +1,392 @@
-//! Everything that can be refused, a sentence a variant.
+//! Everything that can be refused: a variant for each reason, with the data behind it.
 use std::fmt;
 
 /// Shorthand for a result that can be refused.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an input or a plan was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Display` names argument, rule and value in the words of this crate; the variants carry the numbers, so that a
+/// caller with names of its own need not parse the text.
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::{Error, Kind, Lengths};
+///
+/// let error = Lengths::new(&[3, -5]).unwrap_err();
+/// assert_eq!(error, Error::NegativeLength { index: 1, length: -5 });
+/// assert_eq!(error.to_string(), "lengths[1] must be >= 0, got -5");
+/// assert_eq!(error.kind(), Kind::Value);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Error {
-    /// An argument's value breaks its rule: names argument, rule and value.
-    Value(String),
+    /// More samples or items than 32-bit numbers count.
+    TooMany {
+        /// What there are too many of: an argument.
+        argument: &'static str,
+        /// How many there are.
+        count: usize,
+    },
+    /// A sample of fewer than no tokens.
+    NegativeLength {
+        /// Which sample.
+        index: usize,
+        /// Its tokens.
+        length: i64,
+    },
+    /// All samples together have 2^63 tokens or more.
+    TotalLength {
+        /// The tokens of all samples.
+        total: i128,
+    },
+    /// Padding carries a length past 63 bits.
+    PaddedLength {
+        /// The longest sample.
+        length: i64,
+        /// What it is rounded up to a multiple of.
+        pad_to: u64,
+    },
+    /// A cap below the multiple to which a micro-batch is padded leaves no room.
+    CapBelowPadding {
+        /// The token cap of a micro-batch.
+        max_tokens: u64,
+        /// The multiple to which a micro-batch's tokens are rounded up.
+        pad_to: u64,
+    },
+    /// A weight that is infinite or no number.
+    WeightNotFinite {
+        /// Which weight.
+        index: usize,
+        /// Its value.
+        weight: f64,
+    },
+    /// A weight below zero.
+    NegativeWeight {
+        /// Which weight.
+        index: usize,
+        /// Its value.
+        weight: f64,
+    },
+    /// Floats whose sum may overflow.
+    TotalWeightNotFinite {
+        /// Their sum from left to right.
+        total: f64,
+    },
+    /// Integers whose sum needs more than 128 bits.
+    TotalWeight,
+    /// There is nothing to partition.
+    NoWeights,
+    /// More parts than weights.
+    TooManyParts {
+        /// The parts that are wanted.
+        parts: usize,
+        /// The weights that there are.
+        weights: usize,
+    },
+    /// Parts of equal size whose number does not divide that of the weights.
+    UnevenParts {
+        /// The parts that are wanted.
+        parts: usize,
+        /// The weights that there are.
+        weights: usize,
+    },
+    /// An argument with a value for each sample has more or fewer.
+    Count {
+        /// The argument.
+        argument: &'static str,
+        /// The samples that there are.
+        samples: usize,
+        /// The values that were given.
+        count: usize,
+    },
+    /// A group holds a number that is no item's.
+    NoItem {
+        /// The number.
+        item: i64,
+        /// Items are numbered below this.
+        bound: usize,
+    },
+    /// An item stands in two places of the groups.
+    RepeatedItem {
+        /// The item.
+        item: u32,
+    },
+    /// Sizes of groups that do not add up to their items.
+    GroupSizes {
+        /// The items that there are.
+        items: usize,
+    },
+    /// A second amount below zero.
+    NegativeAmount {
+        /// Which sample.
+        index: usize,
+        /// Its amount.
+        amount: i64,
+    },
+    /// The second amounts of all samples together reach 2^62.
+    TotalAmount,
+    /// More pipeline stages than [`Pipeline::MOST_STAGES`](crate::Pipeline::MOST_STAGES).
+    Stages {
+        /// The stages that were given.
+        stages: u64,
+    },
+    /// An overhead below zero, infinite or no number.
+    Overhead {
+        /// The overhead that was given.
+        overhead: f64,
+    },
+    /// Arrays that are no schedule.
+    NoSchedule {
+        /// The law that is broken.
+        law: &'static str,
+    },
+    /// A sequence that costs more than the result can hold.
+    CostOverflow {
+        /// Which sequence.
+        index: usize,
+        /// Its tokens.
+        length: i64,
+    },
+    /// All sequences together have more pairs of tokens than 128 bits count.
+    PairsOverflow,
+    /// A sample exceeds a cap by itself, and that is to be refused.
+    Oversize {
+        /// Which cap: `"lengths"` or `"extra_budget[0]"`.
+        amounts: &'static str,
+        /// The first such sample.
+        index: usize,
+        /// What it needs.
+        amount: i64,
+        /// The cap, after padding.
+        cap: u64,
+        /// How many such samples there are.
+        oversize: usize,
+        /// Of how many.
+        samples: usize,
+    },
+    /// All samples exceed a cap, and such samples are dropped.
+    AllOversize {
+        /// The samples that there are.
+        samples: usize,
+    },
+    /// Fewer rollouts than fill one step.
+    TooFewRollouts {
+        /// The rollouts that there are.
+        rollouts: usize,
+        /// Rollouts in a step.
+        global_batch_size: usize,
+    },
+    /// Rollouts that fill no step, where that is to be refused.
+    RolloutsLeftOver {
+        /// The rollouts that there are.
+        rollouts: usize,
+        /// Rollouts in a step.
+        global_batch_size: usize,
+    },
+    /// A step of fewer samples than ranks.
+    TooFewSamples {
+        /// Which step.
+        step: usize,
+        /// Its samples.
+        samples: usize,
+        /// Data-parallel ranks.
+        dp_size: usize,
+    },
+    /// Samples of no tokens, of which splitting makes empty micro-batches.
+    EmptyMicroBatch {
+        /// Which step.
+        step: usize,
+        /// The micro-batches that it must be split into.
+        target: usize,
+    },
+    /// Micro-batches that do not come in multiples of what the ranks need.
+    NoMultiple {
+        /// Which step.
+        step: usize,
+        /// Its micro-batches.
+        micro_batches: usize,
+        /// Its samples.
+        samples: usize,
+        /// Data-parallel ranks.
+        dp_size: usize,
+        /// Micro-batches per rank come in multiples of this.
+        micro_batch_multiple: usize,
+    },
+    /// A step of fewer samples than micro-batches.
+    Shortage {
+        /// Which step.
+        step: usize,
+        /// Its samples.
+        samples: usize,
+        /// Micro-batches that the caps need.
+        packed: usize,
+        /// Micro-batches after alignment.
+        needed: usize,
+        /// Data-parallel ranks.
+        dp_size: usize,
+        /// Micro-batches per rank come in multiples of this.
+        micro_batch_multiple: usize,
+    },
+    /// A step that would have to repeat its samples too often.
+    TooManyRepeats {
+        /// Which step.
+        step: usize,
+        /// Micro-batches that it needs.
+        needed: usize,
+        /// The most that are made of repeated samples.
+        most: usize,
+        /// Data-parallel ranks.
+        dp_size: usize,
+        /// Micro-batches per rank come in multiples of this.
+        micro_batch_multiple: usize,
+    },
+}
+
+/// What kind of refusal an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// An argument's value breaks its rule.
+    Value,
     /// The input is sound but no schedule exists for it.
-    Schedule(String),
+    Schedule,
     /// An exact result does not fit the promised type.
-    Overflow(String),
+    Overflow,
+}
+
+impl Error {
+    /// What kind of refusal it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::CostOverflow { .. } | Self::PairsOverflow => Kind::Overflow,
+            Self::AllOversize { .. }
+            | Self::TooFewRollouts { .. }
+            | Self::RolloutsLeftOver { .. }
+            | Self::TooFewSamples { .. }
+            | Self::EmptyMicroBatch { .. }
+            | Self::NoMultiple { .. }
+            | Self::Shortage { .. }
+            | Self::TooManyRepeats { .. } => Kind::Schedule,
+            _ => Kind::Value,
+        }
+    }
+
+    fn write_value(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany { argument, count } => {
+                write!(f, "{argument} must hold fewer than 2^32 - 1 values, got {count}")
+            }
+            Self::NegativeLength { index, length } => write!(f, "lengths[{index}] must be >= 0, got {length}"),
+            Self::TotalLength { total } => write!(f, "the sum of lengths must be below 2^63, got {total}"),
+            Self::PaddedLength { length, pad_to } => {
+                write!(f, "lengths must be below 2^63 when rounded up to pad_to = {pad_to}, got {length}")
+            }
+            Self::CapBelowPadding { max_tokens, pad_to } => {
+                write!(f, "max_tokens must be >= pad_to = {pad_to}, got {max_tokens}")
+            }
+            Self::WeightNotFinite { index, weight } => write!(f, "weights[{index}] must be finite, got {weight}"),
+            Self::NegativeWeight { index, weight } => write!(f, "weights[{index}] must be >= 0, got {weight}"),
+            Self::TotalWeightNotFinite { total } => {
+                write!(f, "the sum of weights must be finite in every order, got {total:e}")
+            }
+            Self::TotalWeight => f.write_str("the sum of weights must be below 2^128, got more"),
+            Self::NoWeights => f.write_str("weights must hold at least one item, got none"),
+            Self::TooManyParts { parts, weights } => {
+                write!(f, "parts must be <= the number of items, {weights}, got {parts}")
+            }
+            Self::UnevenParts { parts, weights } => {
+                write!(f, "parts must divide the number of items, {weights}, when sizes are equal, got {parts}")
+            }
+            Self::Count { argument, samples, count } => {
+                let one = match *argument {
+                    "costs" => "cost",
+                    "rollout_ids" => "id",
+                    _ => "amount",
+                };
+                write!(f, "{argument} must hold one {one} for each of the {samples} samples, got {count}")
+            }
+            Self::NoItem { item, bound } => {
+                write!(f, "groups must hold indices of samples, >= 0 and < {bound}, got {item}")
+            }
+            Self::RepeatedItem { item } => write!(f, "groups must hold every sample once at most, got {item} twice"),
+            Self::GroupSizes { items } => write!(f, "sizes must be >= 0 and add up to the {items} items, got others"),
+            Self::NegativeAmount { index, amount } => {
+                write!(f, "extra_budget[0][{index}] must be >= 0, got {amount}")
+            }
+            Self::TotalAmount => f.write_str("the sum of extra_budget[0] must be below 2^62, got more"),
+            Self::Stages { stages } => {
+                write!(f, "pipeline_stages must be <= {}, got {stages}", crate::Pipeline::MOST_STAGES)
+            }
+            Self::Overhead { overhead } => write!(f, "micro_batch_overhead must be >= 0 and finite, got {overhead}"),
+            Self::NoSchedule { law } => write!(f, "the arrays must be those of a schedule, got a broken law: {law}"),
+            Self::Oversize { amounts, index, amount, cap, oversize, samples } => write!(
+                f,
+                "{amounts}[{index}] must be within the cap, {cap} after padding, with on_oversize='error', got \
+                 {amount}; {oversize} of {samples} samples are not"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_schedule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AllOversize { samples } => {
+                write!(f, "on_oversize must leave a sample, got 'drop' where all {samples} are above the cap")
+            }
+            Self::TooFewRollouts { rollouts, global_batch_size } => write!(
+                f,
+                "num_rollouts must be >= global_batch_size, {global_batch_size}, to fill one step, got {rollouts}"
+            ),
+            Self::RolloutsLeftOver { rollouts, global_batch_size } => write!(
+                f,
+                "num_rollouts must be a multiple of global_batch_size, {global_batch_size}, got {rollouts}: the last \
+                 {} fill no step",
+                rollouts % global_batch_size
+            ),
+            Self::TooFewSamples { step, samples, dp_size } => write!(
+                f,
+                "step {step} must hold at least one sample for each of the dp_size = {dp_size} ranks, got {samples}"
+            ),
+            Self::EmptyMicroBatch { step, target } => write!(
+                f,
+                "lengths of step {step} must be > 0 where a micro-batch is split into {target}, got samples of 0 tokens"
+            ),
+            Self::NoMultiple { step, micro_batches, samples, dp_size, micro_batch_multiple } => write!(
+                f,
+                "micro-batches of step {step} must be a multiple of {} (dp_size = {dp_size} ranks x \
+                 micro_batch_multiple = {micro_batch_multiple}), got {micro_batches} from {samples} samples",
+                dp_size.saturating_mul(*micro_batch_multiple)
+            ),
+            Self::Shortage { step, samples, packed, needed, dp_size, micro_batch_multiple } => write!(
+                f,
+                "step {step} must hold at least {needed} samples, one for each micro-batch (the cap needs {packed}, \
+                 dp_size = {dp_size} ranks x micro_batch_multiple = {micro_batch_multiple} a multiple of {}), got \
+                 {samples}",
+                dp_size.saturating_mul(*micro_batch_multiple)
+            ),
+            Self::TooManyRepeats { step, needed, most, dp_size, micro_batch_multiple } => write!(
+                f,
+                "step {step} must need at most {most} micro-batches where samples are repeated, got {needed} (dp_size \
+                 = {dp_size} ranks x micro_batch_multiple = {micro_batch_multiple})"
+            ),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Value(text) | Self::Schedule(text) | Self::Overflow(text) => f.write_str(text),
+        match self.kind() {
+            Kind::Value => self.write_value(f),
+            Kind::Schedule => self.write_schedule(f),
+            Kind::Overflow => match self {
+                Self::CostOverflow { index, length } => {
+                    write!(f, "lengths[{index}] = {length} costs more FLOPs than the result can hold")
+                }
+                _ => f.write_str("lengths hold more pairs of tokens than 128 bits count"),
+            },
         }
     }
 }

@@ -96,9 +96,7 @@ impl CostCurve {
     fn careful<T>(&self, lengths: &[i64], convert: impl Fn(u128) -> Option<T>) -> Result<Vec<T>> {
         let one = |(index, &length)| {
             let cost = self.flops(non_negative(index, length)?);
-            cost.and_then(&convert).ok_or_else(|| {
-                Error::Overflow(format!("lengths[{index}] = {length} costs more FLOPs than the result can hold"))
-            })
+            cost.and_then(&convert).ok_or(Error::CostOverflow { index, length })
         };
         lengths.iter().enumerate().map(one).collect()
     }
@@ -116,6 +114,7 @@ fn polynomials(lengths: &[i64], of: impl Fn(u64) -> [u64; 3]) -> Vec<i64> {
 
 /// Tokens and causal pairs summed over the sequences: what multiplies each coefficient of a curve.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Moments {
     /// ΣL.
     pub tokens: u128,
@@ -135,7 +134,7 @@ pub fn moments(lengths: &[i64], windows: &[u64]) -> Result<Moments> {
         lengths
             .iter()
             .try_fold(0u128, |sum, &length| sum.checked_add(term(u128::from(length))))
-            .ok_or_else(|| Error::Overflow("lengths hold more pairs of tokens than 128 bits count".into()))
+            .ok_or(Error::PairsOverflow)
     };
     let pairs = |length: u128| length * (length + 1) / 2;
     Ok(Moments {
@@ -149,7 +148,7 @@ pub fn moments(lengths: &[i64], windows: &[u64]) -> Result<Moments> {
 }
 
 fn non_negative(index: usize, length: i64) -> Result<u64> {
-    u64::try_from(length).map_err(|_| Error::Value(format!("lengths[{index}] must be >= 0, got {length}")))
+    u64::try_from(length).map_err(|_| Error::NegativeLength { index, length })
 }
 
 #[cfg(test)]
@@ -220,10 +219,7 @@ mod tests {
         let curve = CostCurve::new(i64::MAX.cast_unsigned(), 0, 0, Vec::new());
         assert_eq!(curve.flops_each(&[1]), Ok(vec![i64::MAX]));
         let curve = CostCurve::new(1 << 63, 0, 0, Vec::new());
-        assert_eq!(
-            curve.flops_each(&[0, 1]),
-            Err(Error::Overflow("lengths[1] = 1 costs more FLOPs than the result can hold".into()))
-        );
+        assert_eq!(curve.flops_each(&[0, 1]), Err(Error::CostOverflow { index: 1, length: 1 }));
         assert_eq!(curve.flops_rounded(&[1]), Ok(vec![2f64.powi(63)]));
     }
 
@@ -231,13 +227,13 @@ mod tests {
     fn extreme_lengths_are_refused_not_wrapped() {
         let curve = CostCurve::new(u64::MAX, u64::MAX, u64::MAX, vec![(1, u64::MAX); 4]);
         assert_eq!(curve.flops(u64::MAX), None);
-        assert!(matches!(curve.flops_rounded(&[i64::MAX]), Err(Error::Overflow(_))));
+        assert!(matches!(curve.flops_rounded(&[i64::MAX]), Err(Error::CostOverflow { .. })));
         assert_eq!(moments(&[i64::MAX; 2], &[1]).unwrap().pairs, (1 << 63) * (u128::MAX >> 65));
     }
 
     #[test]
     fn a_negative_length_is_refused_by_index() {
-        let refused = Error::Value("lengths[1] must be >= 0, got -5".into());
+        let refused = Error::NegativeLength { index: 1, length: -5 };
         let curve = CostCurve::new(1, 0, 1, Vec::new());
         assert_eq!(curve.flops_each(&[3, -5]), Err(refused.clone()));
         assert_eq!(curve.flops_rounded(&[3, -5]), Err(refused.clone()));

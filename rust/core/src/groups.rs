@@ -1,21 +1,29 @@
 //! Groups of items (parts, bins, micro-batches) as ranges of one flat array.
 use crate::{Error, Result};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 
-/// Disjoint groups of item indices. Group `g` holds `items[ranges[g]]`; ranges need not stand in order,
-/// so that a group can be split in place.
+/// Disjoint groups of item indices, in an order of their own.
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::Groups;
+///
+/// let groups = Groups::from_sizes(&[4, 0, 2], &[2, 1], 5).unwrap();
+/// assert_eq!(groups.iter().collect::<Vec<_>>(), [&[4, 0][..], &[2]]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// Item indices, group by group.
-    pub items: Vec<u32>,
-    /// Where each group lies in `items`.
-    pub ranges: Vec<Range<u32>>,
+    /// Item indices; group `g` holds `items[ranges[g]]`.
+    pub(crate) items: Vec<u32>,
+    /// Ranges need not stand in order, so that a group can be split in place.
+    pub(crate) ranges: Vec<Range<u32>>,
 }
 
 impl Groups {
-    /// Groups of ascending indices from every item's group number. Computes in **O(n + groups)** time.
-    #[must_use]
-    pub fn from_labels(labels: &[u32], groups: usize) -> Self {
+    /// Groups of ascending indices from every item's group number, which is below `groups`. Computes in
+    /// **O(n + groups)** time.
+    pub(crate) fn from_labels(labels: &[u32], groups: usize) -> Self {
         let mut ranges = vec![0..0; groups];
         for &label in labels {
             ranges[label as usize].end += 1;
@@ -35,34 +43,53 @@ impl Groups {
         Self { items, ranges }
     }
 
-    /// Groups from indices below `bound` and the sizes of the groups; `name` is the argument's, for the refusal.
-    pub fn from_sizes(name: &str, items: &[i64], sizes: &[i64], bound: usize) -> Result<Self> {
+    /// Groups from indices below `bound`, each once at most, and the sizes of the groups.
+    ///
+    /// Computes in **O(n + bound)** time.
+    pub fn from_sizes(items: &[i64], sizes: &[i64], bound: usize) -> Result<Self> {
+        let bound = bound.min(u32::MAX as usize);
+        let mut seen = vec![false; bound];
         let read = |&item: &i64| {
-            u32::try_from(item).ok().filter(|&item| (item as usize) < bound).ok_or_else(|| {
-                Error::Value(format!("{name} must hold indices of samples, >= 0 and < {bound}, got {item}"))
-            })
+            let index = usize::try_from(item).ok().filter(|&index| index < bound);
+            let index = index.ok_or(Error::NoItem { item, bound })?;
+            if std::mem::replace(&mut seen[index], true) {
+                return Err(Error::RepeatedItem { item: index as u32 });
+            }
+            Ok(index as u32)
         };
         let items = items.iter().map(read).collect::<Result<Vec<u32>>>()?;
-        let mut next = 0;
+        let mut next = 0_usize;
         let ranges = sizes.iter().map(|&size| {
             let start = next;
-            next += size as u32;
-            start..next
+            next = start.checked_add(usize::try_from(size).ok()?).filter(|&end| end <= items.len())?;
+            Some(start as u32..next as u32)
         });
-        Ok(Self { ranges: ranges.collect(), items })
+        let ranges = ranges.collect::<Option<Vec<_>>>();
+        match ranges.filter(|_| next == items.len()) {
+            Some(ranges) => Ok(Self { items, ranges }),
+            None => Err(Error::GroupSizes { items: items.len() }),
+        }
     }
 
     /// Consecutive runs of `size` items; the last may be shorter.
-    #[must_use]
-    pub fn runs(items: usize, size: usize) -> Self {
-        let ranges = (0..items).step_by(size).map(|start| start as u32..(start + size).min(items) as u32).collect();
+    pub(crate) fn runs(items: usize, size: NonZeroUsize) -> Self {
+        let ends = (0..items).step_by(size.get()).map(|start| (start, start.saturating_add(size.get()).min(items)));
+        let ranges = ends.map(|(start, end)| start as u32..end as u32).collect();
         Self { items: (0..items as u32).collect(), ranges }
     }
 
-    /// The same groups, the items of each ascending. Computes in **O(n + groups)** time.
+    /// The same groups, the items of each ascending. Computes in **O(n + groups)** time where the groups hold every
+    /// item from 0 on, as parts do.
     #[must_use]
-    pub fn ascending(&self) -> Self {
-        let mut labels = vec![0; self.items.len()];
+    pub fn ascending(mut self) -> Self {
+        let bound = self.items.iter().max().map_or(0, |&item| item as usize + 1);
+        if bound != self.items.len() {
+            for range in &self.ranges {
+                self.items[range.start as usize..range.end as usize].sort_unstable();
+            }
+            return self;
+        }
+        let mut labels = vec![0; bound];
         for (label, items) in (0..).zip(self.iter()) {
             for &item in items {
                 labels[item as usize] = label;
@@ -83,9 +110,8 @@ impl Groups {
         self.ranges.is_empty()
     }
 
-    /// The items of one group.
-    #[must_use]
-    pub fn get(&self, group: usize) -> &[u32] {
+    /// The items of one group, which there must be.
+    pub(crate) fn get(&self, group: usize) -> &[u32] {
         let Range { start, end } = self.ranges[group];
         &self.items[start as usize..end as usize]
     }
@@ -106,5 +132,38 @@ impl Groups {
     /// The items of every group, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         (0..self.len()).map(|group| self.get(group))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_from_sizes_are_checked() {
+        let refused = |items: &[i64], sizes: &[i64]| Groups::from_sizes(items, sizes, 3).unwrap_err();
+        assert!(Groups::from_sizes(&[2, 0], &[0, 1, 1], 3).is_ok());
+        assert_eq!(refused(&[0, 3], &[2]), Error::NoItem { item: 3, bound: 3 });
+        assert_eq!(refused(&[-1], &[1]), Error::NoItem { item: -1, bound: 3 });
+        assert_eq!(refused(&[1 << 32], &[1]), Error::NoItem { item: 1 << 32, bound: 3 });
+        assert_eq!(refused(&[2, 2], &[2]), Error::RepeatedItem { item: 2 });
+        for sizes in [&[1][..], &[3], &[-1, 3], &[3, -1], &[i64::MAX, 3], &[]] {
+            assert_eq!(refused(&[0, 1], sizes), Error::GroupSizes { items: 2 });
+        }
+    }
+
+    #[test]
+    fn items_ascend_within_their_groups() {
+        let ascending = |items: &[i64], bound| Groups::from_sizes(items, &[2, 1], bound).unwrap().ascending().flat().0;
+        assert_eq!(ascending(&[2, 0, 1], 3), [0, 2, 1]);
+        assert_eq!(ascending(&[7, 3, 5], 9), [3, 7, 5]);
+    }
+
+    #[test]
+    fn runs_end_with_what_is_left() {
+        let runs = |items, size| Groups::runs(items, NonZeroUsize::new(size).unwrap());
+        assert_eq!(runs(5, 2).ranges, [0..2, 2..4, 4..5]);
+        assert_eq!(runs(4, usize::MAX).ranges, [Range { start: 0, end: 4 }]);
+        assert!(runs(0, 3).is_empty());
     }
 }

@@ -1,11 +1,13 @@
 //! Steps: consecutive runs of whole rollouts.
-use crate::{Error, Result};
+use crate::{Error, OnLeftover, Result};
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 
 /// The samples of every step, rollout by rollout in first-seen order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub(crate) struct Steps {
     /// Sample indices, step by step.
     pub samples: Vec<u32>,
     /// Where each step lies in `samples`.
@@ -16,56 +18,32 @@ pub struct Steps {
     pub dropped: Vec<u32>,
 }
 
-/// What happens to rollouts that fill no step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leftover {
-    /// They are in no step.
-    #[default]
-    Drop,
-    /// They make a last, smaller step.
-    Partial,
-    /// They are refused.
-    Error,
-}
-
 impl Steps {
-    /// Groups `samples` samples into steps of `global_batch_size` rollouts (all in one step when `None`).
+    /// Groups `samples` samples, with as many ids, into steps of `global_batch_size` rollouts (all in one step when `None`).
     /// Samples with one id are one rollout wherever they stand; without ids every sample is one.
     ///
     /// Computes in **O(n)** expected time.
     pub fn new(
         samples: usize,
         rollout_ids: Option<&[i64]>,
-        global_batch_size: Option<usize>,
-        leftover: Leftover,
+        global_batch_size: Option<NonZeroUsize>,
+        on_leftover: OnLeftover,
     ) -> Result<Self> {
         let (order, ends) = match rollout_ids {
             None => ((0..samples as u32).collect(), (1..=samples).collect()),
-            Some(ids) if ids.len() == samples => by_rollout(ids),
-            Some(ids) => {
-                return Err(Error::Value(format!(
-                    "rollout_ids must hold one id for each of the {samples} samples, got {}",
-                    ids.len()
-                )));
-            }
+            Some(ids) => by_rollout(ids),
         };
         let num_rollouts = ends.len();
-        let size = global_batch_size.unwrap_or(num_rollouts);
-        if num_rollouts == 0 || num_rollouts < size && leftover != Leftover::Partial {
-            return Err(Error::Schedule(format!(
-                "num_rollouts must be >= global_batch_size, {}, to fill one step, got {num_rollouts}",
-                size.max(1)
-            )));
+        let size = global_batch_size.map_or(num_rollouts.max(1), NonZeroUsize::get);
+        if num_rollouts == 0 || num_rollouts < size && on_leftover != OnLeftover::Partial {
+            return Err(Error::TooFewRollouts { rollouts: num_rollouts, global_batch_size: size });
         }
         let over = num_rollouts % size;
-        if over > 0 && leftover == Leftover::Error {
-            return Err(Error::Schedule(format!(
-                "num_rollouts must be a multiple of global_batch_size, {size}, got {num_rollouts}: the last {over} fill \
-                 no step"
-            )));
+        if over > 0 && on_leftover == OnLeftover::Error {
+            return Err(Error::RolloutsLeftOver { rollouts: num_rollouts, global_batch_size: size });
         }
         let mut rollouts = vec![size; num_rollouts / size];
-        if over > 0 && leftover == Leftover::Partial {
+        if over > 0 && on_leftover == OnLeftover::Partial {
             rollouts.push(over);
         }
         let steps = rollouts.len();
@@ -79,6 +57,20 @@ impl Steps {
             dropped,
         })
     }
+
+    /// The samples of every step.
+    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.ranges.iter().map(|range| &self.samples[range.clone()])
+    }
+}
+
+/// The values of some samples; borrowed where these stand in a row, as all do that have no rollout ids.
+pub(crate) fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [T]> {
+    let first = samples.first().map_or(0, |&sample| sample as usize);
+    if (first..).zip(samples).all(|(place, &sample)| place == sample as usize) {
+        return Cow::Borrowed(&values[first..first + samples.len()]);
+    }
+    samples.iter().map(|&sample| values[sample as usize]).collect()
 }
 
 /// Samples rollout by rollout, and where each rollout ends.
@@ -102,33 +94,33 @@ mod tests {
 
     #[test]
     fn a_rollout_stays_together_wherever_its_samples_stand() {
-        let steps = Steps::new(5, Some(&[7, 8, 7, 8, 9]), Some(1), Leftover::Drop).unwrap();
+        let steps = Steps::new(5, Some(&[7, 8, 7, 8, 9]), NonZeroUsize::new(1), OnLeftover::Drop).unwrap();
         assert_eq!(steps.samples, [0, 2, 1, 3, 4]);
         assert_eq!(steps.ranges, [0..2, 2..4, 4..5]);
     }
 
     #[test]
     fn rollouts_that_fill_no_step_are_dropped() {
-        let steps = Steps::new(5, None, Some(2), Leftover::Drop).unwrap();
+        let steps = Steps::new(5, None, NonZeroUsize::new(2), OnLeftover::Drop).unwrap();
         assert_eq!((steps.ranges, steps.dropped), (vec![0..2, 2..4], vec![4]));
     }
 
     #[test]
     fn rollouts_that_fill_no_step_make_a_smaller_one_where_that_is_asked_for() {
-        let steps = Steps::new(5, None, Some(2), Leftover::Partial).unwrap();
+        let steps = Steps::new(5, None, NonZeroUsize::new(2), OnLeftover::Partial).unwrap();
         assert_eq!((steps.ranges, steps.rollouts, steps.dropped), (vec![0..2, 2..4, 4..5], vec![2, 2, 1], vec![]));
-        assert_eq!(Steps::new(3, None, Some(4), Leftover::Partial).unwrap().rollouts, [3]);
+        assert_eq!(Steps::new(3, None, NonZeroUsize::new(4), OnLeftover::Partial).unwrap().rollouts, [3]);
     }
 
     #[test]
     fn rollouts_that_fill_no_step_are_refused_where_that_is_asked_for() {
-        let text = Steps::new(5, None, Some(2), Leftover::Error).unwrap_err().to_string();
+        let text = Steps::new(5, None, NonZeroUsize::new(2), OnLeftover::Error).unwrap_err().to_string();
         assert_eq!(text, "num_rollouts must be a multiple of global_batch_size, 2, got 5: the last 1 fill no step");
     }
 
     #[test]
     fn too_few_rollouts_are_refused() {
-        let text = Steps::new(3, None, Some(4), Leftover::Drop).unwrap_err().to_string();
+        let text = Steps::new(3, None, NonZeroUsize::new(4), OnLeftover::Drop).unwrap_err().to_string();
         assert_eq!(text, "num_rollouts must be >= global_batch_size, 4, to fill one step, got 3");
     }
 }

@@ -1,4 +1,5 @@
 //! The numbers that are balanced: read once, checked once, exact wherever they can be.
+use crate::steps::gather;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,7 +8,9 @@ use std::ops::{Add, Sub};
 /// A non-negative number with a total order, as the partitioner needs it.
 ///
 /// Sums never wrap: whoever makes a slice of weights proves that its total fits the type.
-pub trait Weight: Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Send + Sync {
+pub(crate) trait Weight:
+    Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Send + Sync
+{
     /// Whether a sum is the same in every order, so that sets can be joined by adding their sums.
     const EXACT: bool;
     /// `(a, i) < (b, j)`, lexicographically; one wide comparison where the machine has one.
@@ -19,8 +22,6 @@ pub trait Weight: Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output 
     fn saturating_plus(self, other: Self) -> Self;
     /// The smallest e with `total < 2^e`.
     fn bits(total: Self) -> i32;
-    /// The nearest float.
-    fn float(self) -> f64;
     /// The whole part of the weight times 2^`scale`, which is below 2^62; integers are scaled down only.
     fn scaled(self, scale: i32) -> u64;
     /// The total order; checked weights are never NaN.
@@ -41,9 +42,6 @@ impl Weight for u64 {
     fn saturating_plus(self, other: Self) -> Self {
         self.saturating_add(other)
     }
-    fn float(self) -> f64 {
-        self as f64
-    }
     fn bits(total: Self) -> i32 {
         (Self::BITS - total.leading_zeros()).cast_signed()
     }
@@ -62,9 +60,6 @@ impl Weight for u128 {
     }
     fn saturating_plus(self, other: Self) -> Self {
         self.saturating_add(other)
-    }
-    fn float(self) -> f64 {
-        self as f64
     }
     fn bits(total: Self) -> i32 {
         (Self::BITS - total.leading_zeros()).cast_signed()
@@ -85,9 +80,6 @@ impl Weight for f64 {
     fn saturating_plus(self, other: Self) -> Self {
         (self + other).min(Self::MAX)
     }
-    fn float(self) -> f64 {
-        self
-    }
     fn bits(total: Self) -> i32 {
         exponent_above(total)
     }
@@ -96,9 +88,26 @@ impl Weight for f64 {
     }
 }
 
-/// Checked weights in the narrowest type in which no sum can wrap.
+/// Checked weights: non-negative, and exact wherever they can be.
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::Weights;
+///
+/// assert_eq!(Weights::from_f64(&[0.5, 1.25][..])?.len(), 2);
+/// assert!(Weights::from_f64(&[f64::NAN][..]).is_err());
+/// # Ok::<(), flopbalance_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
-pub enum Weights<'a> {
+pub struct Weights<'a> {
+    pub(crate) values: Values<'a>,
+    /// One of the values is 2^exponent of what was given.
+    pub(crate) exponent: i32,
+}
+
+/// Weights in the narrowest type in which no sum can wrap.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Values<'a> {
     /// Integers, or floats whose every sum is exact, scaled by a power of two; total below 2^64.
     U64(Cow<'a, [u64]>),
     /// Integers whose total needs up to 128 bits.
@@ -107,64 +116,69 @@ pub enum Weights<'a> {
     F64(Cow<'a, [f64]>),
 }
 
+impl<'a> From<Values<'a>> for Weights<'a> {
+    fn from(values: Values<'a>) -> Self {
+        Self { values, exponent: 0 }
+    }
+}
+
 impl<'a> Weights<'a> {
-    /// Reads unsigned integers.
+    /// Reads unsigned integers. Computes in **O(n)** time, as all of these do.
     #[must_use]
     pub fn from_u64(values: impl Into<Cow<'a, [u64]>>) -> Self {
         let values = values.into();
         if values.iter().try_fold(0, |sum: u64, &value| sum.checked_add(value)).is_some() {
-            Self::U64(values)
+            Values::U64(values).into()
         } else {
-            Self::U128(values.iter().map(|&value| value.into()).collect()) // 2^32 items of 64 bits: at most 96 bits
+            // 2^32 items of 64 bits: at most 96 bits.
+            Values::U128(values.iter().map(|&value| value.into()).collect()).into()
         }
     }
 
     /// Reads integers of up to 128 bits, whose total must not need more.
-    pub fn from_u128(name: &str, values: Vec<u128>) -> Result<Self> {
-        let total = values
-            .iter()
-            .try_fold(0, |sum: u128, &value| sum.checked_add(value))
-            .ok_or_else(|| Error::Value(format!("the sum of {name} must be below 2^128, got more")))?;
+    pub fn from_u128(values: Vec<u128>) -> Result<Self> {
+        let total = values.iter().try_fold(0, |sum: u128, &value| sum.checked_add(value));
+        let total = total.ok_or(Error::TotalWeight)?;
         Ok(if u64::try_from(total).is_ok() {
-            Self::U64(values.into_iter().map(|value| value as u64).collect())
+            Values::U64(values.into_iter().map(|value| value as u64).collect()).into()
         } else {
-            Self::U128(values)
+            Values::U128(values).into()
         })
     }
 
     /// Reads floats, which must be finite, non-negative and of a finite sum.
-    pub fn from_f64(name: &str, values: &'a [f64]) -> Result<Self> {
-        let refuse = |i: usize, rule| Err(Error::Value(format!("{name}[{i}] must be {rule}, got {}", values[i])));
+    pub fn from_f64(values: impl Into<Cow<'a, [f64]>>) -> Result<Self> {
+        let values = values.into();
         let mut total = 0.0;
-        for (i, &value) in values.iter().enumerate() {
-            if !value.is_finite() {
-                return refuse(i, "finite");
+        for (index, &weight) in values.iter().enumerate() {
+            if !weight.is_finite() {
+                return Err(Error::WeightNotFinite { index, weight });
             }
-            if value < 0.0 {
-                return refuse(i, ">= 0");
+            if weight < 0.0 {
+                return Err(Error::NegativeWeight { index, weight });
             }
-            total += value;
+            total += weight;
         }
         // Fewer than 2^32 roundings of 2^-53 move the total, in whatever order it is taken, by less than this.
         if !(total * 1.000_001).is_finite() {
-            return Err(Error::Value(format!("the sum of {name} must be finite in every order, got {total:e}")));
+            return Err(Error::TotalWeightNotFinite { total });
         }
-        if let Some(integers) = scaled_to_integers(values) {
-            return Ok(Self::U64(integers.into()));
+        if let Some((integers, exponent)) = scaled_to_integers(&values) {
+            return Ok(Self { values: Values::U64(integers.into()), exponent });
         }
         // -0.0 is 0.0, but its bits are not.
         let negative_zero = values.iter().any(|value| value.is_sign_negative());
         let positive = || values.iter().map(|value| value.abs()).collect();
-        Ok(Self::F64(if negative_zero { positive() } else { Cow::Borrowed(values) }))
+        Ok(Values::F64(if negative_zero { positive() } else { values }).into())
     }
 
     /// The number of weights.
     #[must_use]
     pub fn len(&self) -> usize {
-        match self {
-            Self::U64(values) => values.len(),
-            Self::U128(values) => values.len(),
-            Self::F64(values) => values.len(),
+        match &self.values {
+            Values::U64(values) => values.len(),
+            Values::U128(values) => values.len(),
+            Values::F64(values) => values.len(),
         }
     }
 
@@ -173,11 +187,21 @@ impl<'a> Weights<'a> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The weights of some items, which there must be.
+    pub(crate) fn of(&self, items: &[u32]) -> Weights<'static> {
+        let values = match &self.values {
+            Values::U64(values) => Values::U64(gather(values, items).into_owned().into()),
+            Values::U128(values) => Values::U128(gather(values, items).into_owned()),
+            Values::F64(values) => Values::F64(gather(values, items).into_owned().into()),
+        };
+        Weights { values, exponent: self.exponent }
+    }
 }
 
-/// The floats as multiples of one power of two, if their total stays within 53 bits of it: then every
-/// sum and difference of them is exact, and integers give the same order and ties.
-fn scaled_to_integers(values: &[f64]) -> Option<Vec<u64>> {
+/// The floats as multiples of one power of two, and its exponent, if their total stays within 53 bits of it: then
+/// every sum and difference of them is exact, and integers give the same order and ties.
+fn scaled_to_integers(values: &[f64]) -> Option<(Vec<u64>, i32)> {
     let mut unit = i32::MAX; // exponent of the smallest set bit of all
     for &value in values {
         if value != 0.0 {
@@ -186,7 +210,7 @@ fn scaled_to_integers(values: &[f64]) -> Option<Vec<u64>> {
         }
     }
     let mut total: u64 = 0;
-    values
+    let integers: Option<Vec<u64>> = values
         .iter()
         .map(|&value| {
             if value == 0.0 {
@@ -204,7 +228,8 @@ fn scaled_to_integers(values: &[f64]) -> Option<Vec<u64>> {
             total = scaled.saturating_add(total);
             (total <= 1 << f64::MANTISSA_DIGITS).then_some(scaled)
         })
-        .collect()
+        .collect();
+    Some((integers?, if unit == i32::MAX { 0 } else { unit }))
 }
 
 /// Weights as whole numbers in proportion, and the power of two by which they were multiplied.
@@ -241,23 +266,30 @@ mod tests {
     #[test]
     fn floats_become_integers_exactly_when_no_sum_can_round() {
         fn read(values: &[f64]) -> Weights<'_> {
-            Weights::from_f64("w", values).unwrap()
+            Weights::from_f64(values).unwrap()
         }
-        assert_eq!(read(&[0.5, 1.25, -0.0]), Weights::U64(vec![2, 5, 0].into()));
-        assert_eq!(read(&[5e-324, 1e-323]), Weights::U64(vec![1, 2].into()));
-        assert_eq!(read(&[0.0, 0.0]), Weights::U64(vec![0, 0].into()));
-        assert_eq!(read(&[9e15, 0.0]), Weights::U64(vec![274_658_203_125, 0].into()));
+        let scaled = |integers: &[u64], exponent| Weights { values: Values::U64(integers.to_vec().into()), exponent };
+        assert_eq!(read(&[0.5, 1.25, -0.0]), scaled(&[2, 5, 0], -2));
+        assert_eq!(read(&[5e-324, 1e-323]), scaled(&[1, 2], -1074));
+        assert_eq!(read(&[0.0, 0.0]), scaled(&[0, 0], 0));
+        assert_eq!(read(&[9e15, 0.0]), scaled(&[274_658_203_125, 0], 15));
+        let floats = |values: &[f64]| Weights::from(Values::F64(values.to_vec().into()));
         let inexact = [9_007_199_254_740_991.0, 1.0, 1.0];
-        assert_eq!(read(&inexact), Weights::F64(inexact.to_vec().into()));
-        assert_eq!(read(&[-0.0, 0.1, 1e300]), Weights::F64(vec![0.0, 0.1, 1e300].into()));
-        assert_eq!(read(&[0.1, 1e300]), Weights::F64(vec![0.1, 1e300].into()));
+        assert_eq!(read(&inexact), floats(&inexact));
+        assert_eq!(read(&[-0.0, 0.1, 1e300]), floats(&[0.0, 0.1, 1e300]));
+        let Values::F64(values) = read(&[-0.0, 0.1, 1e300]).values else { panic!("sums of these round") };
+        assert!(values[0].is_sign_positive());
+        assert_eq!(read(&[0.1, 1e300]), floats(&[0.1, 1e300]));
     }
 
     #[test]
     fn integers_widen_only_when_their_sum_does() {
-        assert_eq!(Weights::from_u64(vec![u64::MAX, 0]), Weights::U64(vec![u64::MAX, 0].into()));
-        assert_eq!(Weights::from_u64(vec![u64::MAX, 1]), Weights::U128(vec![u64::MAX.into(), 1]));
-        assert_eq!(Weights::from_u128("w", vec![7, 8]).unwrap(), Weights::U64(vec![7, 8].into()));
+        let narrow = |values: &[u64]| Weights::from(Values::U64(values.to_vec().into()));
+        assert_eq!(Weights::from_u64(vec![u64::MAX, 0]), narrow(&[u64::MAX, 0]));
+        let wide = Weights::from(Values::U128(vec![u64::MAX.into(), 1]));
+        assert_eq!(Weights::from_u64(vec![u64::MAX, 1]), wide);
+        assert_eq!(Weights::from_u128(vec![u64::MAX.into(), 1]).unwrap(), wide);
+        assert_eq!(Weights::from_u128(vec![7, 8]).unwrap(), narrow(&[7, 8]));
     }
 
     #[test]
@@ -278,9 +310,11 @@ mod tests {
     #[test]
     fn bad_numbers_are_refused_by_name_and_value() {
         let text = |result: Result<Weights<'_>>| result.unwrap_err().to_string();
-        assert_eq!(text(Weights::from_f64("w", &[f64::NAN])), "w[0] must be finite, got NaN");
-        assert_eq!(text(Weights::from_f64("w", &[1.0, -1.5])), "w[1] must be >= 0, got -1.5");
-        assert!(text(Weights::from_f64("w", &[f64::MAX, f64::MAX])).starts_with("the sum of w must be finite"));
-        assert!(text(Weights::from_u128("w", vec![u128::MAX, 1])).starts_with("the sum of w must be below 2^128"));
+        assert_eq!(text(Weights::from_f64(&[f64::NAN][..])), "weights[0] must be finite, got NaN");
+        assert_eq!(text(Weights::from_f64(&[1.0, -1.5][..])), "weights[1] must be >= 0, got -1.5");
+        let total = text(Weights::from_f64(&[f64::MAX, f64::MAX][..]));
+        assert_eq!(total, "the sum of weights must be finite in every order, got inf");
+        let total = text(Weights::from_u128(vec![u128::MAX, 1]));
+        assert_eq!(total, "the sum of weights must be below 2^128, got more");
     }
 }

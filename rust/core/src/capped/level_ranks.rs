@@ -1,6 +1,7 @@
 //! Search for the step and pipeline objectives: ranks meet once a step, so what counts is the slowest rank.
 use crate::capped::samples::MicroBatch;
 use crate::capped::trade::{Gain, Search, Trade};
+use crate::measure::rank_time;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -24,13 +25,13 @@ struct Pace {
 
 impl Pace {
     fn time(self) -> u64 {
-        self.sum + self.further_stages * self.dearest
+        rank_time(self.sum, self.dearest, self.further_stages)
     }
 
     /// The time once a micro-batch of one cost has another.
     fn time_after(self, from: u64, to: u64) -> u64 {
         let others = if from == self.dearest { self.second } else { self.dearest };
-        self.sum - from + to + self.further_stages * others.max(to)
+        rank_time(self.sum - from + to, others.max(to), self.further_stages)
     }
 }
 

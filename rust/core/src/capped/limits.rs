@@ -2,7 +2,7 @@
 
 /// What a micro-batch may hold. A micro-batch of one sample always fits: a sample above a cap sits alone.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits<'a> {
+pub(crate) struct Caps<'a> {
     /// Tokens in a micro-batch of two samples or more.
     pub max_tokens: i64,
     /// Whether every sample takes as many tokens as the longest of its micro-batch.
@@ -11,7 +11,7 @@ pub struct Limits<'a> {
     pub extra: Option<(&'a [i64], i64)>,
 }
 
-/// The limits and what every sample of one step needs of them.
+/// The caps and what every sample of one step needs of them.
 pub(crate) struct Room {
     lengths: Vec<u64>,
     max_tokens: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Load {
 
 impl Room {
     /// The room of the samples in the given order.
-    pub fn new(lengths: &[i64], limits: &Limits<'_>, order: &[u32]) -> Self {
+    pub fn new(lengths: &[i64], limits: &Caps<'_>, order: &[u32]) -> Self {
         let ordered = |amounts: &[i64]| order.iter().map(|&sample| amounts[sample as usize].cast_unsigned()).collect();
         let (extra, max_extra) = limits.extra.map_or((vec![], 0), |(amounts, cap)| (ordered(amounts), cap));
         Self {

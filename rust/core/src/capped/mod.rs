@@ -23,8 +23,8 @@ use crate::Groups;
 use crate::partition::partition;
 use level_ranks::{Ranks, level_ranks};
 use level_rows::Rows;
-pub use limits::Limits;
-pub use objective::Objective;
+pub(crate) use limits::Caps;
+pub(crate) use objective::WholeObjective;
 use samples::{MicroBatch, Samples};
 use starts::{deal_rows, deal_to_cheapest, first_fit_as_given, first_fit_decreasing, split_dearest};
 use std::cmp::Reverse;
@@ -32,19 +32,19 @@ use trade::Search;
 
 /// One step to plan.
 #[derive(Clone, Copy, Debug)]
-pub struct StepProblem<'a> {
+pub(crate) struct StepProblem<'a> {
     /// Tokens of every sample, as they count against the cap.
     pub lengths: &'a [i64],
     /// Costs; their total, times the stages of a pipeline, below 2^62.
     pub costs: &'a [u64],
     /// What a micro-batch may hold.
-    pub limits: Limits<'a>,
+    pub caps: Caps<'a>,
     /// Data-parallel ranks.
     pub dp_size: usize,
     /// Micro-batches per rank come in multiples of this.
     pub multiple: usize,
     /// What is to be short.
-    pub objective: Objective,
+    pub objective: WholeObjective,
     /// Look-ups per sample, of 16,384 at most, that the search may spend on each of its starts.
     pub effort: u64,
 }
@@ -62,7 +62,7 @@ impl StepProblem<'_> {
 
 /// A step has fewer samples than micro-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortage {
+pub(crate) struct Shortage {
     /// Micro-batches that the limits need.
     pub packed: usize,
     /// Micro-batches after alignment, and so the samples that would do.
@@ -84,8 +84,8 @@ pub struct Shortage {
 /// # Literature
 /// D. S. Johnson, *Near-optimal bin packing algorithms*, 1973 (first fit decreasing); R. L. Graham, *Bounds on
 /// multiprocessing timing anomalies*, 1969 (dearest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
-pub fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, Shortage> {
-    let samples = Samples::new(problem.lengths, problem.costs, &problem.limits);
+pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, Shortage> {
+    let samples = Samples::new(problem.lengths, problem.costs, &problem.caps);
     let packed = first_fit_decreasing(&samples);
     let unit = problem.dp_size.saturating_mul(problem.multiple);
     let count = packed.len().max(1).checked_next_multiple_of(unit).unwrap_or(usize::MAX);
@@ -128,12 +128,12 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
         Draft::new(batches, problem)
     };
     let mut drafts: Vec<Draft> = match problem.objective {
-        Objective::Step | Objective::MicroBatch => {
+        WholeObjective::Step | WholeObjective::MicroBatch => {
             let given = Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count);
             let starts = [rows(EVEN), rows(EVEN / 4), deal_to_cheapest(samples, count), given];
             starts.into_iter().flatten().map(|batches| draft(batches, count)).collect()
         }
-        Objective::Pipeline { .. } => return pipeline_drafts(problem, samples, packed, count),
+        WholeObjective::Pipeline { .. } => return pipeline_drafts(problem, samples, packed, count),
     };
     drafts.push(draft(packed, count));
     drafts
@@ -190,14 +190,14 @@ impl Draft {
         let parts = partition(&costs, problem.dp_size, true);
         let ranks = Ranks { batches: parts.iter().map(<[u32]>::to_vec).collect(), stages: problem.objective.stages() };
         let time = match problem.objective {
-            Objective::MicroBatch => row_time,
+            WholeObjective::MicroBatch => row_time,
             _ => ranks.time(&batches) + problem.overhead(batches.len()),
         };
         Self { batches, ranks, time }
     }
 
     fn improve(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
-        if problem.objective == Objective::MicroBatch {
+        if problem.objective == WholeObjective::MicroBatch {
             Rows::new(&mut self.batches, problem.dp_size).level(search);
             *self = Self::new(std::mem::take(&mut self.batches), problem);
         } else {
@@ -220,7 +220,7 @@ impl Draft {
         for part in of_rank {
             let mut part = Vec::clone(part);
             part.sort_by_key(|&place| Reverse((cost(place), place)));
-            if matches!(problem.objective, Objective::Pipeline { .. }) {
+            if matches!(problem.objective, WholeObjective::Pipeline { .. }) {
                 part = cheap_at_both_ends(&part);
             }
             for place in part {

@@ -1,8 +1,9 @@
 //! What a step's plan is to make short.
+use crate::measure::lower_bound;
 
-/// When ranks wait for each other, and so what is to be short.
+/// An [`Objective`](crate::Objective) in the whole costs of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objective {
+pub(crate) enum WholeObjective {
     /// Ranks meet once a step: the largest sum of a rank's costs.
     Step,
     /// Ranks meet at every micro-batch: the dearest first micro-batch, plus the dearest second, and so on.
@@ -17,7 +18,7 @@ pub enum Objective {
     },
 }
 
-impl Objective {
+impl WholeObjective {
     /// Stages through which a rank's micro-batches pass.
     pub(crate) fn stages(self) -> u64 {
         if let Self::Pipeline { stages, .. } = self { stages } else { 1 }
@@ -34,7 +35,6 @@ impl Objective {
     pub(crate) fn bound(self, costs: &[u64], ranks: usize, count: usize) -> u64 {
         let total: u64 = costs.iter().sum();
         let dearest = costs.iter().copied().max().unwrap_or(0);
-        let bubble = (self.stages() - 1) * (total / count as u64);
-        (total.div_ceil(ranks as u64) + bubble).max(self.stages() * dearest)
+        lower_bound(total.div_ceil(ranks as u64), total / count as u64, dearest, self.stages() - 1)
     }
 }

@@ -1,5 +1,5 @@
 //! Micro-batches that give and take samples.
-use crate::capped::limits::{Limits, Load, Room};
+use crate::capped::limits::{Caps, Load, Room};
 
 /// Samples of one step, by their place in ascending order of cost, and their sums.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    pub fn new(lengths: &[i64], costs: &[u64], limits: &Limits<'_>) -> Self {
+    pub fn new(lengths: &[i64], costs: &[u64], limits: &Caps<'_>) -> Self {
         let mut original: Vec<u32> = (0..costs.len() as u32).collect();
         original.sort_unstable_by_key(|&sample| (costs[sample as usize], lengths[sample as usize], sample));
         Self {

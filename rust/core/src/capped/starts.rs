@@ -1,6 +1,6 @@
 //! First micro-batches that keep the limits, from which the search starts.
 use crate::capped::samples::{MicroBatch, Samples};
-use crate::packing::{FULL, Rooms, first_fit};
+use crate::packing::{FULL, Rooms, pack_first_fit};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -37,7 +37,7 @@ pub(crate) fn first_fit_as_given(samples: &Samples) -> Vec<MicroBatch> {
 fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
     if let Some(max_tokens) = samples.room.only_cap() {
         let lengths: Vec<i64> = order.iter().map(|&sample| samples.room.length(sample).cast_signed()).collect();
-        return first_fit(&lengths, max_tokens)
+        return pack_first_fit(&lengths, max_tokens)
             .iter()
             .map(|bin| samples.batch(bin.iter().map(|&i| order[i as usize])))
             .collect();

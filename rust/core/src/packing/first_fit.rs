@@ -1,19 +1,29 @@
 //! First fit: every sample goes to the lowest-numbered bin that still has room for it.
-use crate::groups::Groups;
+use crate::{Groups, Lengths};
 
 /// Packs samples in the given order into bins of `max_tokens`; a sample longer than that gets a bin of its own.
-///
-/// # Arguments
-/// - `lengths`: non-negative token counts, as in [`Lengths`](crate::Lengths).
-/// - `max_tokens`: the cap, at least 0.
 ///
 /// # Returns
 /// The bins in the order in which they were opened, samples ascending.
 ///
 /// # Complexity
 /// **O(n log b)** time for b bins: the first bin with room is found in a tree of maxima.
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::{Lengths, first_fit};
+///
+/// let bins = first_fit(Lengths::new(&[11, 0, 1])?, 10);
+/// assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[1, 2]]);
+/// # Ok::<(), flopbalance_core::Error>(())
+/// ```
 #[must_use]
-pub fn first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
+pub fn first_fit(lengths: Lengths<'_>, max_tokens: u64) -> Groups {
+    pack_first_fit(&lengths, i64::try_from(max_tokens).unwrap_or(i64::MAX))
+}
+
+/// The same for lengths as [`Lengths`] checks them, and a cap of at least 0.
+pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
     let mut rooms = Rooms::new();
     let labels: Vec<u32> = lengths
         .iter()
@@ -141,7 +151,7 @@ mod tests {
     proptest! {
         #[test]
         fn equals_a_scan_of_all_bins(lengths in prop::collection::vec(0_i64..40, 0..900), max_tokens in 0_i64..60) {
-            let bins = first_fit(&lengths, max_tokens);
+            let bins = pack_first_fit(&lengths, max_tokens);
             let bins: Vec<Vec<u32>> = bins.iter().map(<[u32]>::to_vec).collect();
             prop_assert_eq!(bins, by_scanning(&lengths, max_tokens));
         }
@@ -149,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_sample_above_the_cap_is_alone() {
-        let bins = first_fit(&[11, 0, 1], 10);
+        let bins = pack_first_fit(&[11, 0, 1], 10);
         assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[1, 2]]);
     }
 }

@@ -1,5 +1,5 @@
 //! Splitting bins until there are as many as wanted.
-use crate::groups::Groups;
+use crate::{Error, Groups, Lengths, Result};
 use std::collections::BinaryHeap;
 
 /// Splits the bin of the largest token sum (at a tie, the last) until there are `target` bins or only
@@ -9,7 +9,26 @@ use std::collections::BinaryHeap;
 /// # Complexity
 /// **O(n log n)** time to order the samples and **O(m + log b)** for every split of a bin of m samples,
 /// which deals the samples of a bin over two halves of nearly equal sum.
-pub fn split(bins: &mut Groups, target: usize, lengths: &[i64]) {
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::{Groups, Lengths, split};
+///
+/// let mut bins = Groups::from_sizes(&[0, 1, 2, 3], &[4], 4)?;
+/// split(&mut bins, 2, Lengths::new(&[1, 5, 4, 2])?)?;
+/// assert_eq!(bins.iter().collect::<Vec<_>>(), [[1, 0], [2, 3]]);
+/// # Ok::<(), flopbalance_core::Error>(())
+/// ```
+pub fn split(bins: &mut Groups, target: usize, lengths: Lengths<'_>) -> Result<()> {
+    if let Some(&item) = bins.items.iter().find(|&&item| item as usize >= lengths.len()) {
+        return Err(Error::NoItem { item: item.into(), bound: lengths.len() });
+    }
+    split_bins(bins, target, &lengths);
+    Ok(())
+}
+
+/// The same for bins of items that have lengths.
+pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) {
     if bins.len() >= target {
         return;
     }
@@ -60,8 +79,8 @@ mod tests {
     use super::*;
 
     fn split_into(lengths: &[i64], target: usize) -> Vec<Vec<u32>> {
-        let mut bins = Groups::runs(lengths.len(), lengths.len());
-        split(&mut bins, target, lengths);
+        let mut bins = Groups::from_labels(&vec![0; lengths.len()], 1);
+        split_bins(&mut bins, target, lengths);
         bins.iter().map(<[u32]>::to_vec).collect()
     }
 

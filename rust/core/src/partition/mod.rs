@@ -16,48 +16,97 @@
 mod sort;
 
 use crate::groups::Groups;
-use crate::weights::{Weight, Weights};
+use crate::weights::{Values, Weight, Weights};
 use crate::{Error, Result};
 use sort::ascending;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::num::NonZeroUsize;
 
+/// How many items every part holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartSizes {
+    /// As it comes out.
+    #[default]
+    Free,
+    /// As many in every part, whose number must divide that of the items.
+    Equal,
+    /// Numbers that differ by at most one.
+    Bounded,
+}
+
 /// Partitions weights into `parts` sets of nearly equal sum, heaviest set first.
 ///
 /// # Arguments
 /// - `weights`: what is to be balanced.
 /// - `parts`: the number of sets, at most the number of weights.
-/// - `equal_size`: whether every set must hold the same number of items, which `parts` must then divide.
+/// - `sizes`: how many items every set holds.
 ///
 /// # Returns
 /// The sets in descending order of (sum, item count, first item); items of a set in the order in which they
 /// were joined.
 ///
 /// # Complexity
-/// **O(n log n)** time in both modes and **O(n)** space, for integers of any size. Float weights whose sums
+/// **O(n log n)** time in all modes and **O(n)** space, for integers of any size. Float weights whose sums
 /// round are added item by item, which costs the length of the joined set at every merge.
-pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, equal_size: bool) -> Result<Groups> {
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::{PartSizes, Weights, karmarkar_karp};
+/// use std::num::NonZeroUsize;
+///
+/// let (weights, two) = (Weights::from_u64(vec![8, 7, 6, 5, 4]), NonZeroUsize::new(2).unwrap());
+/// let parts = karmarkar_karp(&weights, two, PartSizes::Free)?;
+/// assert_eq!(parts.iter().collect::<Vec<_>>(), [&[4, 1, 3][..], &[0, 2]]);
+/// # Ok::<(), flopbalance_core::Error>(())
+/// ```
+pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, sizes: PartSizes) -> Result<Groups> {
     let (n, k) = (weights.len(), parts.get());
-    if n > u32::MAX as usize {
-        return Err(Error::Value(format!("seqlen_list must hold fewer than 2^32 items, got {n}")));
+    if n >= u32::MAX as usize {
+        return Err(Error::TooMany { argument: "weights", count: n });
     }
     if n == 0 {
-        return Err(Error::Value("seqlen_list must hold at least one item, got none".into()));
+        return Err(Error::NoWeights);
     }
     if k > n {
-        return Err(Error::Value(format!("k_partitions must be <= the number of items, {n}, got {k}")));
+        return Err(Error::TooManyParts { parts: k, weights: n });
     }
-    if equal_size && !n.is_multiple_of(k) {
-        return Err(Error::Value(format!(
-            "k_partitions must divide the number of items, {n}, when sizes are equal, got {k}"
-        )));
+    if sizes == PartSizes::Equal && !n.is_multiple_of(k) {
+        return Err(Error::UnevenParts { parts: k, weights: n });
     }
-    Ok(match weights {
-        Weights::U64(weights) => partition(weights, k, equal_size),
-        Weights::U128(weights) => partition(weights, k, equal_size),
-        Weights::F64(weights) => partition(weights, k, equal_size),
+    Ok(match &weights.values {
+        Values::U64(weights) => partition_into(weights, k, sizes),
+        Values::U128(weights) => partition_into(weights, k, sizes),
+        Values::F64(weights) => partition_into(weights, k, sizes),
     })
+}
+
+fn partition_into<W: Weight>(weights: &[W], k: usize, sizes: PartSizes) -> Groups {
+    match sizes {
+        PartSizes::Free => partition(weights, k, false),
+        PartSizes::Equal => partition(weights, k, true),
+        PartSizes::Bounded => bounded(weights, k),
+    }
+}
+
+/// Fills up with items of no weight, which are taken out of the equal-sized parts again.
+///
+/// They are the lightest, so the first run of k items holds them all and no part gets two.
+fn bounded<W: Weight>(weights: &[W], k: usize) -> Groups {
+    let missing = weights.len().next_multiple_of(k) - weights.len();
+    if missing == 0 {
+        return partition(weights, k, true);
+    }
+    let filled: Vec<W> = std::iter::repeat_n(W::default(), missing).chain(weights.iter().copied()).collect();
+    let parts = partition(&filled, k, true);
+    let mut groups = Groups::default();
+    for part in parts.iter() {
+        let start = groups.items.len() as u32;
+        groups.items.extend(part.iter().filter_map(|&item| item.checked_sub(missing as u32)));
+        groups.ranges.push(start..groups.items.len() as u32);
+    }
+    groups
 }
 
 /// As [`karmarkar_karp`], for `1 <= k <= weights.len()` that fits the mode.

@@ -1,0 +1,145 @@
+//! Planning within the cap, step by step: whole costs for the search, repeats where samples are short, and what ranks
+//! carry from one step to the next.
+use crate::capped::{Caps, Shortage, StepProblem, WholeObjective, plan_step};
+use crate::plan::limits::Limits;
+use crate::plan::request::{Capped, Objective, OnShortage, Request};
+use crate::plan::schedule::Step;
+use crate::steps::{Steps, gather};
+use crate::weights::{Weight, exponent_above, whole};
+use crate::{Error, Groups, Result};
+use std::borrow::Cow;
+use std::num::NonZeroUsize;
+
+/// A step of more micro-batches than samples is a slip rather than a wish.
+const MOST_REPEATED: usize = 1 << 24;
+
+/// Plans every step within the cap.
+///
+/// `exponent` is that of the costs: one of them is 2^exponent of what was given.
+pub(crate) fn plan_capped<'a, W: Weight>(
+    limits: &Limits<'_>,
+    costs: &[W],
+    exponent: i32,
+    steps: &'a Steps,
+    request: &Request<'_>,
+    how: &Capped<'_>,
+) -> Result<Vec<Step<'a>>> {
+    let carried = vec![W::default(); request.dp_size.get()];
+    let mut planner = Planner { limits, costs, exponent, request, how, carried };
+    steps.iter().enumerate().map(|(number, samples)| planner.step(number, samples)).collect()
+}
+
+struct Planner<'a, W> {
+    limits: &'a Limits<'a>,
+    costs: &'a [W],
+    exponent: i32,
+    request: &'a Request<'a>,
+    how: &'a Capped<'a>,
+    /// What every rank was given so far.
+    carried: Vec<W>,
+}
+
+impl<W: Weight> Planner<'_, W> {
+    fn step<'s>(&mut self, step: usize, samples: &'s [u32]) -> Result<Step<'s>> {
+        let mut samples = Cow::Borrowed(samples);
+        let mut planned = self.plan(&samples);
+        if let (Err(shortage), OnShortage::Repeat) = (&planned, self.how.on_shortage) {
+            self.repeat(step, &mut samples, shortage.needed)?;
+            planned = self.plan(&samples);
+        }
+        let (dp_size, micro_batch_multiple) = (self.request.dp_size, self.request.micro_batch_multiple.get());
+        let micro_batches = planned.map_err(|Shortage { packed, needed }| Error::Shortage {
+            step,
+            samples: samples.len(),
+            packed,
+            needed,
+            dp_size: dp_size.get(),
+            micro_batch_multiple,
+        })?;
+        let of_rank = NonZeroUsize::new(micro_batches.len() / dp_size).unwrap_or(NonZeroUsize::MIN);
+        let ranks = Groups::runs(micro_batches.len(), of_rank);
+        Ok(Step { samples, micro_batches, ranks })
+    }
+
+    /// Plans some samples and adds what the ranks get to what they carry.
+    fn plan(&mut self, samples: &[u32]) -> std::result::Result<Groups, Shortage> {
+        let Limits { tokens, max_tokens, extra } = self.limits;
+        let extra = extra.as_ref().map(|(amounts, cap)| (gather(amounts, samples), *cap));
+        let (whole, objective) = self.whole(samples);
+        let problem = StepProblem {
+            lengths: &gather(tokens, samples),
+            costs: &whole,
+            caps: Caps {
+                max_tokens: *max_tokens,
+                padded: self.how.padded,
+                extra: extra.as_ref().map(|(amounts, cap)| (&amounts[..], *cap)),
+            },
+            dp_size: self.request.dp_size.get(),
+            multiple: self.request.micro_batch_multiple.get(),
+            objective,
+            effort: self.how.effort,
+        };
+        let mut least_first: Vec<usize> = (0..self.carried.len()).collect();
+        least_first.sort_by(|&one, &other| self.carried[one].order(self.carried[other]));
+        let planned = plan_step(&problem, &least_first)?;
+        let of_rank = planned.len() / self.carried.len();
+        for (rank, carried) in self.carried.iter_mut().enumerate() {
+            let items = (rank * of_rank..(rank + 1) * of_rank).flat_map(|micro_batch| planned.get(micro_batch));
+            let costs = items.map(|&item| self.costs[samples[item as usize] as usize]);
+            *carried = costs.fold(*carried, W::saturating_plus);
+        }
+        Ok(planned)
+    }
+
+    /// The costs of some samples, and the objective, in whole numbers of these samples alone, so that no other step
+    /// decides what is rounded here.
+    fn whole(&self, samples: &[u32]) -> (Vec<u64>, WholeObjective) {
+        let pipeline = match self.how.objective {
+            Objective::Pipeline(pipeline) => pipeline,
+            _ => crate::Pipeline::default(),
+        };
+        let stages = pipeline.stages();
+        let overhead = times_power_of_two(pipeline.micro_batch_overhead(), -self.exponent);
+        let bits = exponent_above(overhead) + exponent_above(samples.len() as f64 + stages as f64);
+        let doublings = stages.next_power_of_two().trailing_zeros().cast_signed();
+        let (costs, scale) = whole(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
+        let objective = match self.how.objective {
+            Objective::Step => WholeObjective::Step,
+            Objective::MicroBatch => WholeObjective::MicroBatch,
+            Objective::Pipeline(_) => {
+                let micro_batch_overhead = times_power_of_two(overhead, scale).round() as u64;
+                WholeObjective::Pipeline { stages, micro_batch_overhead }
+            }
+        };
+        (costs, objective)
+    }
+
+    /// Adds the cheapest samples of a step to it, over and over, until there are `needed`.
+    fn repeat(&self, step: usize, samples: &mut Cow<'_, [u32]>, needed: usize) -> Result<()> {
+        if needed > MOST_REPEATED {
+            return Err(Error::TooManyRepeats {
+                step,
+                needed,
+                most: MOST_REPEATED,
+                dp_size: self.request.dp_size.get(),
+                micro_batch_multiple: self.request.micro_batch_multiple.get(),
+            });
+        }
+        let mut cheapest = samples.to_vec();
+        cheapest.sort_by(|&one, &other| {
+            let key = |sample: u32| (self.limits.tokens[sample as usize], sample);
+            let [cost, other_cost] = [one, other].map(|sample| self.costs[sample as usize]);
+            cost.order(other_cost).then_with(|| key(one).cmp(&key(other)))
+        });
+        let missing = needed - samples.len();
+        samples.to_mut().extend(cheapest.iter().cycle().take(missing));
+        Ok(())
+    }
+}
+
+/// A non-negative float times 2^`exponent`, or the largest there is.
+fn times_power_of_two(value: f64, exponent: i32) -> f64 {
+    // In two halves, since a power that is out of range may still bring the value into it.
+    let half = exponent / 2;
+    (value * 2_f64.powi(half) * 2_f64.powi(exponent - half)).min(f64::MAX)
+}

@@ -1,0 +1,242 @@
+//! What a plan is asked for.
+use crate::{Error, Result};
+use std::num::{NonZeroU64, NonZeroUsize};
+
+/// What a plan is asked for: made by [`Request::new`], then changed field by field.
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::{Cap, Packing, Request};
+/// use std::num::{NonZeroU64, NonZeroUsize};
+///
+/// let cap = Cap::new(NonZeroU64::new(36_864).unwrap());
+/// let mut request = Request::new(NonZeroUsize::new(8).unwrap(), Packing::FirstFit(cap));
+/// request.global_batch_size = NonZeroUsize::new(128);
+/// assert!(request.balance_ranks);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// Data-parallel ranks.
+    pub dp_size: NonZeroUsize,
+    /// Micro-batches per rank and step come in multiples of this.
+    pub micro_batch_multiple: NonZeroUsize,
+    /// The packing of a step.
+    pub packing: Packing<'a>,
+    /// Whether micro-batches are dealt to ranks by cost; otherwise in turn. [`Packing::Capped`] always balances.
+    pub balance_ranks: bool,
+    /// The rollout that a sample belongs to; every sample is one when `None`.
+    pub rollout_ids: Option<&'a [i64]>,
+    /// Rollouts in a step; all when `None`.
+    pub global_batch_size: Option<NonZeroUsize>,
+    /// What happens to rollouts that fill no step.
+    pub on_leftover: OnLeftover,
+}
+
+impl<'a> Request<'a> {
+    /// One step of all samples, ranks balanced by cost.
+    #[must_use]
+    pub fn new(dp_size: NonZeroUsize, packing: Packing<'a>) -> Self {
+        Self {
+            dp_size,
+            micro_batch_multiple: NonZeroUsize::MIN,
+            packing,
+            balance_ranks: true,
+            rollout_ids: None,
+            global_batch_size: None,
+            on_leftover: OnLeftover::Drop,
+        }
+    }
+}
+
+/// How the samples of a step are packed into micro-batches.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Packing<'a> {
+    /// As published: runs of so many samples.
+    Fixed {
+        /// Samples of a micro-batch.
+        micro_batch_size: NonZeroUsize,
+    },
+    /// As published: first fit on tokens; the cap holds.
+    FirstFit(Cap),
+    /// As published: Karmarkar–Karp on costs into as many parts as the cap would need; **the cap may be exceeded**.
+    Flops(Cap),
+    /// Within the cap, and balanced for an objective.
+    Capped(Cap, Capped<'a>),
+}
+
+impl Packing<'_> {
+    /// The token cap, where there is one.
+    pub(crate) fn cap(&self) -> Option<&Cap> {
+        match self {
+            Self::Fixed { .. } => None,
+            Self::FirstFit(cap) | Self::Flops(cap) | Self::Capped(cap, _) => Some(cap),
+        }
+    }
+}
+
+/// The token cap of a micro-batch, and what counts against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cap {
+    /// Tokens in a micro-batch of two samples or more.
+    pub max_tokens: NonZeroU64,
+    /// To a multiple of what tokens are rounded up before they meet the cap.
+    pub pad_to: PadTo,
+    /// What happens to a sample above the cap.
+    pub on_oversize: OnOversize,
+}
+
+impl Cap {
+    /// A cap on tokens as they are; a sample above it sits alone.
+    #[must_use]
+    pub fn new(max_tokens: NonZeroU64) -> Self {
+        Self { max_tokens, pad_to: PadTo::default(), on_oversize: OnOversize::Alone }
+    }
+}
+
+/// Multiples to which tokens are rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PadTo {
+    /// Each sample's tokens.
+    pub sample: NonZeroU64,
+    /// The tokens of each micro-batch.
+    pub micro_batch: NonZeroU64,
+}
+
+impl Default for PadTo {
+    fn default() -> Self {
+        Self { sample: NonZeroU64::MIN, micro_batch: NonZeroU64::MIN }
+    }
+}
+
+/// What [`Packing::Capped`] balances for, and what else it keeps.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Capped<'a> {
+    /// When ranks wait for each other, and so what is to be short.
+    pub objective: Objective,
+    /// Whether every sample takes as many tokens as the longest of its micro-batch.
+    pub padded: bool,
+    /// A second amount of every sample, with a cap of its own.
+    pub extra_budget: Option<ExtraBudget<'a>>,
+    /// Pairs of samples that may be looked at, for each start and sample. More is never worse and takes longer.
+    pub effort: u64,
+    /// What happens to a step of fewer samples than micro-batches.
+    pub on_shortage: OnShortage,
+}
+
+impl Capped<'_> {
+    /// Look-ups per sample that level 1,024 samples over 32 ranks as far as the search gets.
+    pub const EFFORT: u64 = 128;
+
+    /// One cap, and an effort of [`Capped::EFFORT`].
+    #[must_use]
+    pub fn new(objective: Objective) -> Self {
+        Self { objective, padded: false, extra_budget: None, effort: Self::EFFORT, on_shortage: OnShortage::Error }
+    }
+}
+
+/// A second amount of every sample (logits, image tokens) and what a micro-batch of two samples or more may hold of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtraBudget<'a> {
+    /// One amount for each sample, none negative, with a sum below 2^62.
+    pub amounts: &'a [i64],
+    /// The cap.
+    pub cap: u64,
+}
+
+/// When ranks wait for each other, and so what is to be short.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Objective {
+    /// Ranks meet once a step: the largest sum of a rank's costs.
+    Step,
+    /// Ranks meet at every micro-batch: the costliest first micro-batch, plus the costliest second, and so on.
+    MicroBatch,
+    /// Ranks meet once a step and each is a pipeline: the largest Σ(c + o) + (stages − 1) · max(c + o) of a rank's
+    /// costs c, with o the overhead.
+    Pipeline(Pipeline),
+}
+
+/// The pipeline of a rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pipeline {
+    stages: u64,
+    micro_batch_overhead: f64,
+}
+
+impl Pipeline {
+    /// The most stages; more are a slip rather than a wish.
+    pub const MOST_STAGES: u64 = 1 << 16;
+
+    /// A pipeline of so many stages, whose every micro-batch costs `micro_batch_overhead` beside its samples, in the
+    /// unit of costs.
+    pub fn new(stages: NonZeroU64, micro_batch_overhead: f64) -> Result<Self> {
+        let stages = stages.get();
+        if stages > Self::MOST_STAGES {
+            return Err(Error::Stages { stages });
+        }
+        if !(micro_batch_overhead >= 0.0 && micro_batch_overhead.is_finite()) {
+            return Err(Error::Overhead { overhead: micro_batch_overhead });
+        }
+        Ok(Self { stages, micro_batch_overhead })
+    }
+
+    /// Stages through which every micro-batch passes, at least 1.
+    #[must_use]
+    pub fn stages(&self) -> u64 {
+        self.stages
+    }
+
+    /// What every micro-batch costs beside its samples.
+    #[must_use]
+    pub fn micro_batch_overhead(&self) -> f64 {
+        self.micro_batch_overhead
+    }
+}
+
+impl Default for Pipeline {
+    /// One stage, which is no pipeline, and no overhead.
+    fn default() -> Self {
+        Self { stages: 1, micro_batch_overhead: 0.0 }
+    }
+}
+
+/// What happens to rollouts that fill no step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnLeftover {
+    /// They are in no step.
+    #[default]
+    Drop,
+    /// They make a last, smaller step.
+    Partial,
+    /// They are refused.
+    Error,
+}
+
+/// What happens to a sample above the cap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnOversize {
+    /// It gets a micro-batch of its own.
+    #[default]
+    Alone,
+    /// It is dropped, as if it were not there.
+    Drop,
+    /// It is refused.
+    Error,
+}
+
+/// What happens to a step of fewer samples than micro-batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnShortage {
+    /// It is refused.
+    #[default]
+    Error,
+    /// Its cheapest samples stand in it again.
+    Repeat,
+}

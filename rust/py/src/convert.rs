@@ -1,0 +1,218 @@
+//! What crosses the boundary, by name: words, numbers, the arguments of `plan`, refusals.
+use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use std::num::{NonZeroU64, NonZeroUsize};
+
+pub type Array<'py, T = i64> = Bound<'py, PyArray1<T>>;
+pub type Ints<'py> = PyReadonlyArray1<'py, i64>;
+pub type Answer<T> = Result<T, Refused>;
+
+pyo3::import_exception!(flopbalance.errors, ScheduleError);
+
+/// The one place where a refusal becomes an exception.
+pub struct Refused(PyErr);
+
+impl Refused {
+    /// In the core's words, but for those that the caller knows by another name.
+    pub fn named(error: &core::Error, names: &[(&str, &str)]) -> Self {
+        let text = names.iter().fold(error.to_string(), |text, (word, name)| text.replace(word, name));
+        Self(match error.kind() {
+            core::Kind::Schedule => ScheduleError::new_err(text),
+            core::Kind::Overflow => PyOverflowError::new_err(text),
+            _ => PyValueError::new_err(text),
+        })
+    }
+}
+
+impl From<core::Error> for Refused {
+    fn from(error: core::Error) -> Self {
+        Self::named(&error, &[])
+    }
+}
+
+impl From<PyErr> for Refused {
+    fn from(error: PyErr) -> Self {
+        Self(error)
+    }
+}
+
+impl From<numpy::AsSliceError> for Refused {
+    fn from(error: numpy::AsSliceError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<Refused> for PyErr {
+    fn from(refused: Refused) -> Self {
+        refused.0
+    }
+}
+
+/// Enums by their words in Python; a word that is none is refused.
+macro_rules! words {
+    ($($name:ident($type:ty) { $($word:literal => $value:expr),+ })+) => { $(
+        pub struct $name(pub $type);
+        impl<'a, 'py> FromPyObject<'a, 'py> for $name {
+            type Error = PyErr;
+            fn extract(word: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+                match word.extract::<&str>()? {
+                    $($word => Ok(Self($value)),)+
+                    other => Err(PyValueError::new_err(format!(
+                        "{} must be one of {}, got {other:?}", stringify!($name), [$($word),+].join(", ")
+                    ))),
+                }
+            }
+        }
+    )+ };
+}
+
+pub enum Method {
+    Fixed,
+    FirstFit,
+    Flops,
+    Capped,
+}
+
+words! {
+    PackingMethod(Method) {
+        "fixed" => Method::Fixed, "first-fit" => Method::FirstFit, "flops" => Method::Flops, "capped" => Method::Capped
+    }
+    Objective(fn(Pipeline) -> core::Objective) {
+        "step" => |_| core::Objective::Step,
+        "micro-batch" => |_| core::Objective::MicroBatch,
+        "pipeline" => core::Objective::Pipeline
+    }
+    OnLeftover(core::OnLeftover) {
+        "drop" => core::OnLeftover::Drop, "partial" => core::OnLeftover::Partial, "error" => core::OnLeftover::Error
+    }
+    OnOversize(core::OnOversize) {
+        "alone" => core::OnOversize::Alone, "drop" => core::OnOversize::Drop, "error" => core::OnOversize::Error
+    }
+    OnShortage(core::OnShortage) {
+        "error" => core::OnShortage::Error, "repeat" => core::OnShortage::Repeat
+    }
+    PartSizes(core::PartSizes) {
+        "free" => core::PartSizes::Free, "equal" => core::PartSizes::Equal, "bounded" => core::PartSizes::Bounded
+    }
+}
+
+/// What `checks.as_weights` makes of an argument.
+#[derive(FromPyObject)]
+pub enum Numbers<'py> {
+    U64(PyReadonlyArray1<'py, u64>),
+    F64(PyReadonlyArray1<'py, f64>),
+    Big(Vec<u128>),
+}
+
+impl Numbers<'_> {
+    pub fn read(&self, name: &str) -> Answer<Weights<'_>> {
+        let weights = match self {
+            Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?)),
+            Self::F64(values) => Weights::from_f64(values.as_slice()?),
+            Self::Big(values) => Weights::from_u128(values.clone()),
+        };
+        weights.map_err(|error| Refused::named(&error, &[("weights", name)]))
+    }
+}
+
+/// The arguments of `plan` beside lengths and costs, by their names in Python.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct PlanRequest<'py> {
+    dp_size: NonZeroUsize,
+    micro_batch_multiple: NonZeroUsize,
+    packing: PackingMethod,
+    micro_batch_size: Option<NonZeroUsize>,
+    max_tokens: Option<NonZeroU64>,
+    pad_to: (NonZeroU64, NonZeroU64),
+    balance_ranks: bool,
+    rollout_ids: Option<Ints<'py>>,
+    global_batch_size: Option<NonZeroUsize>,
+    objective: Objective,
+    pipeline_stages: NonZeroU64,
+    micro_batch_overhead: f64,
+    effort: u64,
+    padded: bool,
+    extra_budget: Option<(Ints<'py>, u64)>,
+    on_leftover: OnLeftover,
+    on_oversize: OnOversize,
+    on_shortage: OnShortage,
+}
+
+impl PlanRequest<'_> {
+    pub fn read(&self) -> Answer<Request<'_>> {
+        let missing = |name| PyValueError::new_err(format!("{name} must be given for this packing, got None"));
+        let cap = || {
+            let mut cap = Cap::new(self.max_tokens.ok_or_else(|| missing("max_tokens"))?);
+            cap.pad_to = core::PadTo { sample: self.pad_to.0, micro_batch: self.pad_to.1 };
+            cap.on_oversize = self.on_oversize.0;
+            Ok::<_, PyErr>(cap)
+        };
+        let packing = match self.packing.0 {
+            Method::Fixed => {
+                let micro_batch_size = self.micro_batch_size.ok_or_else(|| missing("micro_batch_size"))?;
+                Packing::Fixed { micro_batch_size }
+            }
+            Method::FirstFit => Packing::FirstFit(cap()?),
+            Method::Flops => Packing::Flops(cap()?),
+            Method::Capped => Packing::Capped(cap()?, self.capped()?),
+        };
+        let mut request = Request::new(self.dp_size, packing);
+        request.micro_batch_multiple = self.micro_batch_multiple;
+        request.balance_ranks = self.balance_ranks;
+        request.rollout_ids = self.rollout_ids.as_ref().map(Ints::as_slice).transpose()?;
+        request.global_batch_size = self.global_batch_size;
+        request.on_leftover = self.on_leftover.0;
+        Ok(request)
+    }
+
+    fn capped(&self) -> Answer<Capped<'_>> {
+        let objective = self.objective.0(Pipeline::new(self.pipeline_stages, self.micro_batch_overhead)?);
+        let mut capped = Capped::new(objective);
+        capped.effort = self.effort;
+        capped.padded = self.padded;
+        if let Some((amounts, cap)) = &self.extra_budget {
+            capped.extra_budget = Some(core::ExtraBudget { amounts: amounts.as_slice()?, cap: *cap });
+        }
+        capped.on_shortage = self.on_shortage.0;
+        Ok(capped)
+    }
+}
+
+/// Structures of the core as dicts of arrays, field by field.
+macro_rules! named_arrays {
+    ($($name:ident($core:ty) { $($field:ident: $type:ty),+ })+) => { $(
+        #[derive(IntoPyObject)]
+        pub struct $name<'py> {
+            $($field: Array<'py, $type>),+
+        }
+        impl<'py> $name<'py> {
+            pub fn new(py: Python<'py>, value: $core) -> Self {
+                Self { $($field: value.$field.into_pyarray(py)),+ }
+            }
+        }
+    )+ };
+}
+
+named_arrays! {
+    Plan(core::Schedule) {
+        samples: i64,
+        micro_batch_offsets: i64,
+        micro_batch_tokens: i64,
+        micro_batches_per_step: i64,
+        rollouts_per_step: i64,
+        dropped: i64,
+        is_padding: bool
+    }
+    Measures(core::Measures) {
+        micro_batch_costs: f64,
+        busy: f64,
+        step_times: f64,
+        micro_batch_times: f64,
+        pipeline_times: f64,
+        mean_times: f64,
+        lower_bounds: f64
+    }
+}
