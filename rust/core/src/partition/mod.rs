@@ -48,7 +48,7 @@ pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, equal_size: bo
     if k > n {
         return Err(Error::Value(format!("k_partitions must be <= the number of items, {n}, got {k}")));
     }
-    if equal_size && !n.is_multiple_of(k) {
+    if equal_size && n % k != 0 {
         return Err(Error::Value(format!(
             "k_partitions must divide the number of items, {n}, when sizes are equal, got {k}"
         )));
