@@ -45,10 +45,10 @@ impl Weight for u64 {
         self as f64
     }
     fn bits(total: Self) -> i32 {
-        (Self::BITS - total.leading_zeros()).cast_signed()
+        (Self::BITS - total.leading_zeros()) as i32
     }
     fn scaled(self, scale: i32) -> u64 {
-        self.checked_shr((-scale).max(0).cast_unsigned()).unwrap_or(0)
+        self.checked_shr((-scale).max(0) as u32).unwrap_or(0)
     }
 }
 
@@ -67,10 +67,10 @@ impl Weight for u128 {
         self as f64
     }
     fn bits(total: Self) -> i32 {
-        (Self::BITS - total.leading_zeros()).cast_signed()
+        (Self::BITS - total.leading_zeros()) as i32
     }
     fn scaled(self, scale: i32) -> u64 {
-        self.checked_shr((-scale).max(0).cast_unsigned()).unwrap_or(0) as u64
+        self.checked_shr((-scale).max(0) as u32).unwrap_or(0) as u64
     }
 }
 
@@ -182,7 +182,7 @@ fn scaled_to_integers(values: &[f64]) -> Option<Vec<u64>> {
     for &value in values {
         if value != 0.0 {
             let (mantissa, exponent) = decode(value);
-            unit = unit.min(exponent + mantissa.trailing_zeros().cast_signed());
+            unit = unit.min(exponent + mantissa.trailing_zeros() as i32);
         }
     }
     let mut total: u64 = 0;

@@ -167,7 +167,7 @@ fn plan_capped<W: Weight>(
     let total: f64 = costs.iter().map(|&cost| cost.float()).sum();
     let overhead = (overhead_share * total).min(f64::MAX);
     let stages = objective.stages();
-    let doublings = stages.next_power_of_two().trailing_zeros().cast_signed();
+    let doublings = stages.next_power_of_two().trailing_zeros() as i32;
     let mut carried = vec![W::default(); dp_size];
     let mut plan_once = |samples: &[u32]| -> std::result::Result<Groups, Shortage> {
         let extra = limits.extra.map(|(amounts, cap)| (gather(amounts, samples), cap));
@@ -201,9 +201,7 @@ fn plan_capped<W: Weight>(
     let plan_step = |(number, range): (usize, &Range<usize>)| {
         let mut samples = Cow::from(&steps.samples[range.clone()]);
         let mut planned = plan_once(&samples);
-        if let Err(shortage) = planned
-            && repeat
-        {
+        if let Some(shortage) = planned.as_ref().err().filter(|_| repeat) {
             if shortage.needed > MOST_REPEATED {
                 return Err(Error::Schedule(format!(
                     "step {number} must need at most {MOST_REPEATED} micro-batches where samples are repeated, got {} \
