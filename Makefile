@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name 'Cargo.toml') \
 	Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: demo test test-all lint format bench bench-check bench-record bench-answers clean
+.PHONY: demo test test-all lint format msrv bench bench-check bench-record bench-answers clean
 
 demo: $(VENV)/.installed $(VENV)/.plot
 	$(BIN)/flopbalance compare
@@ -24,9 +24,14 @@ test-all: $(VENV)/.tools
 lint: $(VENV)/.installed $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --workspace --locked --quiet
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Both crates, with the oldest Rust that Cargo.toml promises.
+msrv:
+	.ci/msrv
 
 # Times, beside the stable sort and other packages; the tables also go to bench/record/, dated.
 bench: $(VENV)/.installed $(VENV)/.rivals
@@ -36,7 +41,7 @@ bench: $(VENV)/.installed $(VENV)/.rivals
 	PYTHONPATH=tests $(BIN)/python bench/process.py
 	PYTHONPATH=tests $(BIN)/python bench/curve.py
 
-# Instruction counts of fixed workloads against the recorded ones.
+# Instruction counts of fixed workloads against the recorded ones; needs valgrind.
 bench-check:
 	$(PYTHON) bench/instructions.py
 

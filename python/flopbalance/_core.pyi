@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from flopbalance.checks import Floats, Ints, Weights
 from flopbalance.planning.plan import PlanRequest
+from flopbalance.schedules.schedule import Schedule
 
 __all__ = [
     "DEBUG_BUILD",
@@ -49,13 +50,7 @@ def first_fit(lengths: Ints, max_tokens: int) -> tuple[Ints, Ints]: ...
 def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, Ints]: ...
 def plan(lengths: Ints, costs: Weights, request: PlanRequest) -> _Plan: ...
 def measure(
-    samples: Ints,
-    micro_batch_offsets: Ints,
-    micro_batches_per_step: Ints,
-    dp_size: int,
-    costs: Floats,
-    pipeline_stages: int,
-    micro_batch_overhead: float,
+    schedule: Schedule, costs: Floats, pipeline_stages: int, micro_batch_overhead: float
 ) -> _Measures: ...
 def group_lists(items: Ints, offsets: Ints) -> list[list[int]]: ...
 def rank_lists(samples: Ints, offsets: Ints, dp_size: int) -> tuple[list[list[int]], list[list[list[int]]]]: ...

@@ -1,39 +1,51 @@
-//! Five fixed workloads, one a run, whose instructions are counted: `workloads NAME`.
+//! Fixed workloads, one a run, whose instructions are counted: `workloads NAME`.
 use std::hint::black_box;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use flopbalance_core::{
-    Leftover, Lengths, Packing, Published, Request, Result, Weights, first_fit, karmarkar_karp, plan,
+    Cap, Capped, Lengths, Objective, Packing, PartSizes, Pipeline, Request, Result, Weights, first_fit, karmarkar_karp,
+    plan,
 };
 
 const SAMPLES: usize = 19_968;
-const CAP: i64 = 36_864;
+/// Of a step that is planned within the cap.
+const CAPPED_SAMPLES: usize = 4_096;
+const CAP: u64 = 36_864;
 
 fn main() -> Result<()> {
     let lengths = lengths();
     let weights: Vec<u64> = lengths.iter().map(|&length| length.unsigned_abs()).collect();
     let weights = Weights::from_u64(weights);
     match std::env::args().nth(1).as_deref() {
-        Some("equal-64") => drop(black_box(karmarkar_karp(&weights, count(64), true)?)),
-        Some("unequal-64") => drop(black_box(karmarkar_karp(&weights, count(64), false)?)),
-        Some("unequal-3000") => drop(black_box(karmarkar_karp(&weights, count(3000), false)?)),
-        Some("first-fit") => drop(black_box(first_fit(&lengths, CAP))),
-        Some("plan") => {
-            let costs: Vec<u64> = lengths.iter().map(|&s| (s * s + 24_576 * s).unsigned_abs()).collect();
-            let request = Request {
-                dp_size: count(64),
-                micro_batch_multiple: count(1),
-                packing: Packing::Published(Published::Flops { max_tokens: CAP }),
-                balance_ranks: true,
-                rollout_ids: None,
-                global_batch_size: None,
-                leftover: Leftover::Drop,
-            };
-            drop(black_box(plan(Lengths::new(&lengths)?, &Weights::from_u64(costs), &request)?));
+        Some("equal-64") => drop(black_box(karmarkar_karp(&weights, count(64), PartSizes::Equal)?)),
+        Some("unequal-64") => drop(black_box(karmarkar_karp(&weights, count(64), PartSizes::Free)?)),
+        Some("unequal-3000") => drop(black_box(karmarkar_karp(&weights, count(3000), PartSizes::Free)?)),
+        Some("first-fit") => drop(black_box(first_fit(Lengths::new(&lengths)?, CAP))),
+        Some("plan") => whole_plan(&lengths, Packing::Flops(cap()))?,
+        Some("capped-step") => whole_plan(&lengths[..CAPPED_SAMPLES], capped(Objective::Step))?,
+        Some("capped-micro-batch") => whole_plan(&lengths[..CAPPED_SAMPLES], capped(Objective::MicroBatch))?,
+        Some("capped-pipeline") => {
+            let objective = Objective::Pipeline(Pipeline::new(NonZeroU64::MIN.saturating_add(3), 0.0)?);
+            whole_plan(&lengths[..CAPPED_SAMPLES], capped(objective))?;
         }
         other => panic!("no such workload: {other:?}"),
     }
     Ok(())
+}
+
+fn whole_plan(lengths: &[i64], packing: Packing<'_>) -> Result<()> {
+    let costs: Vec<u64> = lengths.iter().map(|&s| (s * s + 24_576 * s).unsigned_abs()).collect();
+    let request = Request::new(count(64), packing);
+    drop(black_box(plan(Lengths::new(lengths)?, &Weights::from_u64(costs), &request)?));
+    Ok(())
+}
+
+fn capped(objective: Objective) -> Packing<'static> {
+    Packing::Capped(cap(), Capped::new(objective))
+}
+
+fn cap() -> Cap {
+    Cap::new(NonZeroU64::new(CAP).expect("the cap is not zero"))
 }
 
 fn count(value: usize) -> NonZeroUsize {

@@ -107,9 +107,9 @@ fn polynomials(lengths: &[i64], of: impl Fn(u64) -> [u64; 3]) -> Vec<i64> {
     let one = |length: u64| {
         let [constant, linear, quadratic] = of(length);
         let doubled = quadratic.wrapping_mul(length).wrapping_add(linear).wrapping_mul(length).wrapping_add(constant);
-        (doubled / 2).cast_signed()
+        (doubled / 2) as i64
     };
-    lengths.iter().map(|&length| one(length.cast_unsigned())).collect()
+    lengths.iter().map(|&length| one(length as u64)).collect()
 }
 
 /// Tokens and causal pairs summed over the sequences: what multiplies each coefficient of a curve.

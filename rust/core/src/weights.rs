@@ -43,10 +43,10 @@ impl Weight for u64 {
         self.saturating_add(other)
     }
     fn bits(total: Self) -> i32 {
-        (Self::BITS - total.leading_zeros()).cast_signed()
+        (Self::BITS - total.leading_zeros()) as i32
     }
     fn scaled(self, scale: i32) -> u64 {
-        self.checked_shr((-scale).max(0).cast_unsigned()).unwrap_or(0)
+        self.checked_shr((-scale).max(0) as u32).unwrap_or(0)
     }
 }
 
@@ -62,10 +62,10 @@ impl Weight for u128 {
         self.saturating_add(other)
     }
     fn bits(total: Self) -> i32 {
-        (Self::BITS - total.leading_zeros()).cast_signed()
+        (Self::BITS - total.leading_zeros()) as i32
     }
     fn scaled(self, scale: i32) -> u64 {
-        self.checked_shr((-scale).max(0).cast_unsigned()).unwrap_or(0) as u64
+        self.checked_shr((-scale).max(0) as u32).unwrap_or(0) as u64
     }
 }
 
@@ -206,7 +206,7 @@ fn scaled_to_integers(values: &[f64]) -> Option<(Vec<u64>, i32)> {
     for &value in values {
         if value != 0.0 {
             let (mantissa, exponent) = decode(value);
-            unit = unit.min(exponent + mantissa.trailing_zeros().cast_signed());
+            unit = unit.min(exponent + mantissa.trailing_zeros() as i32);
         }
     }
     let mut total: u64 = 0;

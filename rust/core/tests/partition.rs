@@ -1,10 +1,38 @@
 //! The partitioner against the four-line naive method, which touches every set at every merge.
-use flopbalance_core::{Weight, Weights, karmarkar_karp};
+use flopbalance_core::{Error, PartSizes, Weights, karmarkar_karp};
 use proptest::prelude::*;
+use std::fmt::Debug;
 use std::num::NonZeroUsize;
+use std::ops::{Add, Sub};
+
+/// A number that is balanced, with a total order.
+trait Number: Copy + Debug + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> {
+    fn order(self, other: Self) -> std::cmp::Ordering {
+        self.partial_cmp(&other).expect("no weight is NaN")
+    }
+    fn weights(numbers: &[Self]) -> Weights<'_>;
+}
+
+impl Number for u64 {
+    fn weights(numbers: &[Self]) -> Weights<'_> {
+        Weights::from_u64(numbers)
+    }
+}
+
+impl Number for u128 {
+    fn weights(numbers: &[Self]) -> Weights<'_> {
+        Weights::from_u128(numbers.to_vec()).unwrap()
+    }
+}
+
+impl Number for f64 {
+    fn weights(numbers: &[Self]) -> Weights<'_> {
+        Weights::from_f64(numbers).unwrap()
+    }
+}
 
 /// Every state is k item lists; nothing is remembered, every sum is added up anew from left to right.
-fn naive<W: Weight>(weights: &[W], k: usize, equal_size: bool) -> Vec<Vec<u32>> {
+fn naive<W: Number>(weights: &[W], k: usize, equal_size: bool) -> Vec<Vec<u32>> {
     type State = Vec<Vec<u32>>;
     let sum = |set: &[u32]| set.iter().fold(W::default(), |sum, &i| sum + weights[i as usize]);
     let set_order =
@@ -35,25 +63,35 @@ fn naive<W: Weight>(weights: &[W], k: usize, equal_size: bool) -> Vec<Vec<u32>> 
     states.pop().unwrap()
 }
 
-fn fast(weights: &Weights<'_>, k: usize, equal_size: bool) -> Vec<Vec<u32>> {
-    let groups = karmarkar_karp(weights, NonZeroUsize::new(k).unwrap(), equal_size).unwrap();
+fn fast(weights: &Weights<'_>, k: usize, sizes: PartSizes) -> Vec<Vec<u32>> {
+    let groups = karmarkar_karp(weights, NonZeroUsize::new(k).unwrap(), sizes).unwrap();
     groups.iter().map(<[u32]>::to_vec).collect()
 }
 
-fn agree(weights: &Weights<'_>, k: usize, equal_size: bool) {
-    let expected = match weights {
-        Weights::U64(weights) => naive(weights, k, equal_size),
-        Weights::U128(weights) => naive(weights, k, equal_size),
-        Weights::F64(weights) => naive(weights, k, equal_size),
-    };
-    assert_eq!(fast(weights, k, equal_size), expected, "k = {k}, equal_size = {equal_size}, {weights:?}");
+fn agree<W: Number>(numbers: &[W], k: usize, equal_size: bool) {
+    let sizes = if equal_size { PartSizes::Equal } else { PartSizes::Free };
+    let answer = fast(&W::weights(numbers), k, sizes);
+    assert_eq!(answer, naive(numbers, k, equal_size), "k = {k}, equal_size = {equal_size}, {numbers:?}");
 }
 
-fn in_both_modes(weights: &Weights<'_>, k: usize) {
-    agree(weights, k.clamp(1, weights.len()), false);
-    if let Some(k) = (1..=k.min(weights.len())).rev().find(|&k| weights.len().is_multiple_of(k)) {
-        agree(weights, k, true);
+fn in_every_mode<W: Number>(numbers: &[W], k: usize) {
+    let k = k.clamp(1, numbers.len());
+    agree(numbers, k, false);
+    bounded_agrees(numbers, k);
+    if let Some(k) = (1..=k).rev().find(|k| numbers.len() % k == 0) {
+        agree(numbers, k, true);
     }
+}
+
+/// Parts of bounded size are the equal-sized ones of the same weights and some of nothing, which are left out.
+fn bounded_agrees<W: Number>(numbers: &[W], k: usize) {
+    let missing = numbers.len().next_multiple_of(k) - numbers.len();
+    let filled = [&vec![W::default(); missing][..], numbers].concat();
+    let expected: Vec<Vec<u32>> = naive(&filled, k, true)
+        .into_iter()
+        .map(|part| part.into_iter().filter_map(|item| item.checked_sub(u32::try_from(missing).unwrap())).collect())
+        .collect();
+    assert_eq!(fast(&W::weights(numbers), k, PartSizes::Bounded), expected, "k = {k}, {numbers:?}");
 }
 
 proptest! {
@@ -61,29 +99,30 @@ proptest! {
 
     #[test]
     fn many_ties(weights in prop::collection::vec(0_u64..6, 1..70), k in 1_usize..20) {
-        in_both_modes(&Weights::from_u64(weights), k);
+        in_every_mode(&weights, k);
     }
 
     #[test]
     fn wide_range(weights in prop::collection::vec(any::<u32>(), 1..60), shifts in prop::collection::vec(0_u32..32, 60), k in 1_usize..60) {
         let weights: Vec<u64> = weights.iter().zip(shifts).map(|(&w, shift)| u64::from(w >> shift)).collect();
-        in_both_modes(&Weights::from_u64(weights), k);
+        in_every_mode(&weights, k);
     }
 
     #[test]
     fn sums_beyond_64_bits(weights in prop::collection::vec(any::<u64>(), 3..40), k in 1_usize..12) {
-        in_both_modes(&Weights::from_u64(weights), k);
+        let weights: Vec<u128> = weights.into_iter().map(u128::from).collect();
+        in_every_mode(&weights, k);
     }
 
     #[test]
     fn floats_whose_sums_round(mut weights in prop::collection::vec(0.0_f64..1.0, 2..60), k in 1_usize..12) {
         weights[0] = 1e9;
-        in_both_modes(&Weights::from_f64("w", &weights).unwrap(), k);
+        in_every_mode(&weights, k);
     }
 
     #[test]
     fn equal_weights(weight in 0_u64..3, n in 1_usize..60, k in 1_usize..60) {
-        in_both_modes(&Weights::from_u64(vec![weight; n]), k);
+        in_every_mode(&vec![weight; n], k);
     }
 }
 
@@ -94,31 +133,46 @@ proptest! {
     #[test]
     fn many_parts(weights in prop::collection::vec(any::<u32>(), 400..900), power in 1_u32..5, k in 50_usize..300) {
         let skewed = weights.iter().map(|&w| (f64::from(w) / f64::from(u32::MAX)).powi(power.cast_signed() * 3)).map(|w| (w * 1e9) as u64);
-        in_both_modes(&Weights::from_u64(skewed.collect::<Vec<u64>>()), k);
+        in_every_mode(&skewed.collect::<Vec<u64>>(), k);
     }
 }
 
 #[test]
 fn examples_of_the_published_behaviour() {
-    let parts = |weights: &[u64], k, equal| {
-        let mut sets = fast(&Weights::from_u64(weights.to_vec()), k, equal);
+    let parts = |weights: &[u64], k, sizes| {
+        let mut sets = fast(&Weights::from_u64(weights), k, sizes);
         for set in &mut sets {
             set.sort_unstable();
         }
         sets
     };
-    assert_eq!(parts(&[8, 7, 6, 5, 4], 2, false), [vec![1, 3, 4], vec![0, 2]]);
-    assert_eq!(parts(&[5; 6], 3, false), [[0, 5], [1, 4], [2, 3]]);
-    assert_eq!(parts(&[0; 5], 3, false), [vec![0, 3], vec![1, 2], vec![4]]);
-    assert_eq!(parts(&[8, 7, 6, 5, 4, 3], 2, true), [[0, 3, 4], [1, 2, 5]]);
+    assert_eq!(parts(&[8, 7, 6, 5, 4], 2, PartSizes::Free), [vec![1, 3, 4], vec![0, 2]]);
+    assert_eq!(parts(&[5; 6], 3, PartSizes::Free), [[0, 5], [1, 4], [2, 3]]);
+    assert_eq!(parts(&[0; 5], 3, PartSizes::Free), [vec![0, 3], vec![1, 2], vec![4]]);
+    assert_eq!(parts(&[8, 7, 6, 5, 4, 3], 2, PartSizes::Equal), [[0, 3, 4], [1, 2, 5]]);
+    assert_eq!(parts(&[8, 7, 6, 5, 4], 2, PartSizes::Bounded), [vec![1, 3, 4], vec![0, 2]]);
 }
 
 #[test]
 fn impossible_counts_are_refused() {
-    let refused = |n, k: usize, equal| {
+    let refused = |n, k: usize, sizes| {
         let weights = Weights::from_u64(vec![1; n]);
-        karmarkar_karp(&weights, NonZeroUsize::new(k).unwrap(), equal).unwrap_err().to_string()
+        karmarkar_karp(&weights, NonZeroUsize::new(k).unwrap(), sizes).unwrap_err()
     };
-    assert_eq!(refused(2, 3, false), "k_partitions must be <= the number of items, 2, got 3");
-    assert!(refused(5, 2, true).contains("must divide the number of items, 5"));
+    for sizes in [PartSizes::Free, PartSizes::Equal, PartSizes::Bounded] {
+        let error = refused(2, 3, sizes);
+        assert_eq!(error, Error::TooManyParts { parts: 3, weights: 2 });
+        assert_eq!(error.to_string(), "parts must be <= the number of items, 2, got 3");
+        assert_eq!(refused(0, 1, sizes), Error::NoWeights);
+    }
+    let error = refused(5, 2, PartSizes::Equal);
+    assert_eq!(error, Error::UnevenParts { parts: 2, weights: 5 });
+    assert!(error.to_string().contains("must divide the number of items, 5"));
+}
+
+#[test]
+fn a_negative_zero_weighs_nothing() {
+    // Its bits are those of a large number; as one, it would be the heaviest.
+    let parts = |zero: f64| fast(&Weights::from_f64(&[0.1, zero, 1e300, zero][..]).unwrap(), 2, PartSizes::Free);
+    assert_eq!(parts(-0.0), parts(0.0));
 }

@@ -181,6 +181,22 @@ impl PlanRequest<'_> {
     }
 }
 
+/// What is read of a `Schedule`.
+#[derive(FromPyObject)]
+pub struct Schedule<'py> {
+    dp_size: NonZeroUsize,
+    samples: Ints<'py>,
+    micro_batch_offsets: Ints<'py>,
+    micro_batches_per_step: Ints<'py>,
+}
+
+impl Schedule<'_> {
+    pub fn layout(&self) -> Answer<core::Layout<'_>> {
+        let (samples, offsets) = (self.samples.as_slice()?, self.micro_batch_offsets.as_slice()?);
+        Ok(core::Layout::new(samples, offsets, self.micro_batches_per_step.as_slice()?, self.dp_size)?)
+    }
+}
+
 /// Structures of the core as dicts of arrays, field by field.
 macro_rules! named_arrays {
     ($($name:ident($core:ty) { $($field:ident: $type:ty),+ })+) => { $(

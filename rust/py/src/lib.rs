@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule(gil_used = false)]
 mod _core {
-    use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused};
-    use flopbalance_core::{self as core, CostCurve, Groups, Layout, Lengths, Pipeline};
+    use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule};
+    use flopbalance_core::{self as core, CostCurve, Groups, Lengths, Pipeline};
     use numpy::{IntoPyArray, PyReadonlyArray1};
     use pyo3::prelude::*;
     use pyo3::types::{PyInt, PyList};
@@ -81,23 +81,18 @@ mod _core {
         Ok(Plan::new(py, plan))
     }
 
-    /// Measures a schedule; `pipeline` is stages and overhead.
+    /// Measures a `Schedule`.
     #[pyfunction]
     fn measure<'py>(
         py: Python<'py>,
-        samples: Ints<'py>,
-        micro_batch_offsets: Ints<'py>,
-        micro_batches_per_step: Ints<'py>,
-        dp_size: NonZeroUsize,
+        schedule: Schedule<'py>,
         costs: PyReadonlyArray1<'py, f64>,
         pipeline_stages: NonZeroU64,
         micro_batch_overhead: f64,
     ) -> Answer<Measures<'py>> {
-        let (samples, offsets, costs) = (samples.as_slice()?, micro_batch_offsets.as_slice()?, costs.as_slice()?);
-        let layout = Layout::new(samples, offsets, micro_batches_per_step.as_slice()?, dp_size)?;
+        let (layout, costs) = (schedule.layout()?, costs.as_slice()?);
         let pipeline = Pipeline::new(pipeline_stages, micro_batch_overhead)?;
-        let measures = py.detach(|| core::measure(&layout, costs, &pipeline))?;
-        Ok(Measures::new(py, measures))
+        Ok(Measures::new(py, py.detach(|| core::measure(&layout, costs, &pipeline))?))
     }
 
     /// `items[offsets[g]..offsets[g + 1]]` for every group g, as lists.

@@ -70,9 +70,9 @@ impl<'a> Rows<'a> {
             }
         }
         for partner in self.lowest(places.clone(), search.tolerance) {
-            if let Some([one, other]) = search.deal_anew([&self.batches[top], &self.batches[partner]], [0, 0])
-                && one.cost.max(other.cost) + search.tolerance <= peak
-            {
+            let anew = search.deal_anew([&self.batches[top], &self.batches[partner]], [0, 0]);
+            let lower = |[one, other]: &[MicroBatch; 2]| one.cost.max(other.cost) + search.tolerance <= peak;
+            if let Some([one, other]) = anew.filter(lower) {
                 (self.batches[top], self.batches[partner]) = (one, other);
                 return true;
             }

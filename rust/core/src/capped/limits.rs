@@ -32,14 +32,14 @@ pub(crate) struct Load {
 impl Room {
     /// The room of the samples in the given order.
     pub fn new(lengths: &[i64], limits: &Caps<'_>, order: &[u32]) -> Self {
-        let ordered = |amounts: &[i64]| order.iter().map(|&sample| amounts[sample as usize].cast_unsigned()).collect();
+        let ordered = |amounts: &[i64]| order.iter().map(|&sample| amounts[sample as usize] as u64).collect();
         let (extra, max_extra) = limits.extra.map_or((vec![], 0), |(amounts, cap)| (ordered(amounts), cap));
         Self {
             lengths: ordered(lengths),
-            max_tokens: limits.max_tokens.cast_unsigned(),
+            max_tokens: limits.max_tokens as u64,
             padded: limits.padded,
             extra,
-            max_extra: max_extra.cast_unsigned(),
+            max_extra: max_extra as u64,
         }
     }
 
@@ -49,7 +49,7 @@ impl Room {
 
     /// The token cap where it is the only limit, on a plain sum.
     pub fn only_cap(&self) -> Option<i64> {
-        (!self.padded && self.extra.is_empty()).then_some(self.max_tokens.cast_signed())
+        (!self.padded && self.extra.is_empty()).then_some(self.max_tokens as i64)
     }
 
     pub fn has_extra(&self) -> bool {

@@ -157,9 +157,10 @@ fn pipeline_drafts(
         let worth_while = |bound: u64| {
             drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)
         };
-        if worth_while(problem.bound(count))
-            && let Some(mut batches) = deal_to_cheapest(samples, count)
-        {
+        if !worth_while(problem.bound(count)) {
+            continue;
+        }
+        if let Some(mut batches) = deal_to_cheapest(samples, count) {
             split_dearest(samples, &mut batches, count);
             let dearest = batches.iter().map(|batch| batch.cost).max().unwrap_or(0);
             if worth_while(problem.objective.stages() * dearest) {

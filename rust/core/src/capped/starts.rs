@@ -36,7 +36,7 @@ pub(crate) fn first_fit_as_given(samples: &Samples) -> Vec<MicroBatch> {
 
 fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
     if let Some(max_tokens) = samples.room.only_cap() {
-        let lengths: Vec<i64> = order.iter().map(|&sample| samples.room.length(sample).cast_signed()).collect();
+        let lengths: Vec<i64> = order.iter().map(|&sample| samples.room.length(sample) as i64).collect();
         return pack_first_fit(&lengths, max_tokens)
             .iter()
             .map(|bin| samples.batch(bin.iter().map(|&i| order[i as usize])))
@@ -46,7 +46,7 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
     let [mut lengths, mut extras] = [Rooms::new(), Rooms::new()];
     let mut batches: Vec<MicroBatch> = Vec::new();
     for &sample in order {
-        let [length, extra] = [room.length(sample), room.extra_of(sample)].map(u64::cast_signed);
+        let [length, extra] = [room.length(sample), room.extra_of(sample)].map(|amount| amount as i64);
         let place = lengths.first_with_both(length, &extras, extra).unwrap_or_else(|| {
             batches.push(MicroBatch::default());
             extras.open();
@@ -55,7 +55,7 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
         samples.add(&mut batches[place], sample);
         let load = batches[place].load;
         for (rooms, left) in [(&mut lengths, room.longest_welcome(load)), (&mut extras, room.most_extra(load))] {
-            rooms.set(place, left.map_or(FULL, u64::cast_signed));
+            rooms.set(place, left.map_or(FULL, |left| left as i64));
         }
     }
     batches
@@ -66,9 +66,8 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
 pub(crate) fn split_dearest(samples: &Samples, batches: &mut Vec<MicroBatch>, target: usize) {
     let entry = |(place, batch): (usize, &MicroBatch)| (batch.samples.len() > 1).then_some((batch.cost, place));
     let mut divisible: BinaryHeap<(u64, usize)> = batches.iter().enumerate().filter_map(entry).collect();
-    while batches.len() < target
-        && let Some((_, place)) = divisible.pop()
-    {
+    while batches.len() < target {
+        let Some((_, place)) = divisible.pop() else { return };
         let mut halves = [MicroBatch::default(), MicroBatch::default()];
         for &sample in batches[place].samples.iter().rev() {
             let [first, second] = halves.each_ref().map(|half| (half.cost, half.samples.len()));
@@ -153,9 +152,8 @@ impl Left {
 fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> Vec<MicroBatch> {
     let mut row = vec![MicroBatch::default(); width];
     let (mut start, mut missed, mut patience) = (0, false, PATIENCE);
-    while patience > 0
-        && let Some(place) = left.from(start)
-    {
+    while patience > 0 {
+        let Some(place) = left.from(start) else { break };
         let sample = left.order[place];
         start = place + 1;
         let cost = samples.cost(sample);

@@ -37,9 +37,8 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) {
     let mut divisible: BinaryHeap<(i64, usize)> =
         bins.iter().enumerate().filter(|(_, items)| items.len() > 1).map(|(bin, items)| (sum(items), bin)).collect();
     let mut second_half = Vec::new();
-    while bins.len() < target
-        && let Some((total, bin)) = divisible.pop()
-    {
+    while bins.len() < target {
+        let Some((total, bin)) = divisible.pop() else { return };
         let range = bins.ranges[bin].clone();
         if total == 0 {
             // Samples of no tokens all stay in the first half, however often it is split.

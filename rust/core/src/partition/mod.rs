@@ -72,7 +72,7 @@ pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, sizes: PartSiz
     if k > n {
         return Err(Error::TooManyParts { parts: k, weights: n });
     }
-    if sizes == PartSizes::Equal && !n.is_multiple_of(k) {
+    if sizes == PartSizes::Equal && n % k != 0 {
         return Err(Error::UnevenParts { parts: k, weights: n });
     }
     Ok(match &weights.values {

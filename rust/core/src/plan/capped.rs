@@ -101,7 +101,7 @@ impl<W: Weight> Planner<'_, W> {
         let stages = pipeline.stages();
         let overhead = times_power_of_two(pipeline.micro_batch_overhead(), -self.exponent);
         let bits = exponent_above(overhead) + exponent_above(samples.len() as f64 + stages as f64);
-        let doublings = stages.next_power_of_two().trailing_zeros().cast_signed();
+        let doublings = stages.next_power_of_two().trailing_zeros() as i32;
         let (costs, scale) = whole(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
         let objective = match self.how.objective {
             Objective::Step => WholeObjective::Step,

@@ -38,7 +38,7 @@ pub use schedule::Schedule;
 /// let (dp_size, cap) = (NonZeroUsize::new(2).unwrap(), Cap::new(NonZeroU64::new(8).unwrap()));
 /// let request = Request::new(dp_size, Packing::Capped(cap, Capped::new(Objective::Step)));
 /// let schedule = plan(Lengths::new(&[7, 2, 5, 4, 3])?, &Weights::from_u64(vec![49, 4, 25, 16, 9]), &request)?;
-/// assert_eq!(schedule.micro_batch_tokens.iter().max(), Some(&7));
+/// assert!(schedule.micro_batch_tokens.iter().all(|&tokens| tokens <= 8));
 /// # Ok::<(), flopbalance_core::Error>(())
 /// ```
 pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) -> Result<Schedule> {
