@@ -27,6 +27,7 @@ lint: $(VENV)/.installed $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PYTHONPATH=python $(BIN)/lint-imports
 
 # Times, beside the stable sort and other packages; the tables also go to bench/record/, dated.
 bench: $(VENV)/.installed $(VENV)/.rivals

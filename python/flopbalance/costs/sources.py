@@ -14,7 +14,9 @@ from flopbalance.costs.fitted import FittedCost
 from flopbalance.costs.models.shapes import load_shape
 from flopbalance.costs.published import PublishedFlops
 from flopbalance.documents import read_json
-from flopbalance.trainers.arguments import FLOPS_MODELS
+
+FLOPS_MODELS = ("published", "exact")
+"""How the FLOPs of a trainer's arguments may be counted."""
 
 SOURCES = (
     "a built-in shape (flopbalance costs --list), a Hugging Face config.json or its folder, "

@@ -4,9 +4,8 @@ import argparse
 from typing import Any, TypeVar, get_args
 
 from flopbalance.checks import as_amount, as_count
+from flopbalance.costs.sources import FLOPS_MODELS
 from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
-
-FLOPS_MODELS = ("published", "exact")
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--balance-data": {
