@@ -30,8 +30,19 @@ class CostFunction(Protocol):
         """Return the cost of each length."""
 
 
-def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
-    """Return a whole number of at least `minimum`."""
+def as_count(value: SupportsIndex, name: str, minimum: int = 1, limit: int = 2**63) -> int:
+    """Return a whole number of at least `minimum`, below a power of two; booleans are none.
+
+    Examples
+    --------
+    >>> as_count(np.int64(8), "num_layers")
+    8
+    >>> as_count(True, "num_layers")
+    Traceback (most recent call last):
+    ValueError: num_layers must be a whole number, got True
+    """
+    if type(value) is int and minimum <= value < limit:  # nearly always
+        return value
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -40,13 +51,15 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
         raise ValueError(f"{name} must be a whole number, got {value!r}") from None
     if count < minimum:
         raise ValueError(f"{name} must be >= {minimum}, got {count}")
-    if count >= 2**63:
-        raise ValueError(f"{name} must be below 2^63, got {count}")
+    if count >= limit:
+        raise ValueError(f"{name} must be below 2^{limit.bit_length() - 1}, got {count}")
     return count
 
 
 def as_flag(value: object, name: str) -> bool:
     """Return a boolean; words and numbers are none."""
+    if value is True or value is False:
+        return value
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -58,7 +71,9 @@ def as_amount(value: Any, name: str) -> float:
         if isinstance(value, (bool, np.bool_, str)):
             raise TypeError
         amount = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        amount = math.inf
+    except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number, got {value!r}") from None
     if not 0 <= amount < math.inf:
         raise ValueError(f"{name} must be >= 0 and finite, got {amount}")

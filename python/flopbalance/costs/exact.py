@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flopbalance import _core
-from flopbalance.checks import as_integers
+from flopbalance.checks import as_count, as_integers
+from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.fitted import FittedCost, fit
 from flopbalance.costs.measurements import MicroBatchesLike
 from flopbalance.costs.models.decoder import LM_HEAD, Component, Decoder
 from flopbalance.costs.models.hugging_face import read_hugging_face
+from flopbalance.costs.models.layers import as_layers
 from flopbalance.costs.models.megatron import read_megatron
 from flopbalance.costs.models.shapes import load_shape
-from flopbalance.fields import as_coefficient, as_layers, as_windows, whole_number
 from flopbalance.text import format_table
 
 _COLUMNS = ("component", "FLOPs per token", "FLOPs per pair", "pairs within")
@@ -224,7 +225,7 @@ class CostModel:
     @classmethod
     def _of(cls, decoder: Decoder, mtp_layers: int, padded_vocab_size: int | None) -> CostModel:
         if padded_vocab_size is not None:
-            rows = whole_number(padded_vocab_size, "padded_vocab_size", minimum=decoder.vocabulary)
+            rows = as_count(padded_vocab_size, "padded_vocab_size", minimum=decoder.vocabulary)
             decoder = replace(decoder, vocabulary=rows)
         components = decoder.components(as_layers(mtp_layers, "mtp_layers", minimum=0))
         windows: Counter[int | None] = Counter()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import Floats, Ints, as_lengths
+from flopbalance.checks import Floats, Ints, as_amount, as_lengths
+from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
-from flopbalance.fields import as_coefficient, as_windows
 from flopbalance.text import format_table
 
 TERMS = {
@@ -87,10 +86,7 @@ class FittedCost:
 
     def __post_init__(self) -> None:
         for name in ("per_micro_batch", "per_token", "per_square", "per_sequence"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-                raise ValueError(f"{name} must be a finite number >= 0, got {value!r:.60}")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, as_amount(getattr(self, name), name))
         object.__setattr__(self, "per_pair", as_coefficient(self.per_pair, "per_pair"))
         object.__setattr__(self, "windows", as_windows(self.windows))
 

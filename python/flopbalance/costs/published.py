@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.checks import as_lengths
+from flopbalance.costs.models.layers import count_layers
 from flopbalance.costs.models.patterns import moe_layers
 from flopbalance.fields import Fields
 
@@ -63,7 +64,7 @@ class PublishedFlops:
             keys = 4 * hidden * fields.size("num_query_groups") * fields.size("kv_channels")
         attention = query + keys + 2 * hidden * hidden
         pairs = heads * (query_dim + value_dim)
-        num_layers = fields.layers("num_layers")
+        num_layers = count_layers(fields, "num_layers")
         moe = sum(_moe_layers(fields, num_layers))
         terms = []
         for layers, width in ((num_layers - moe, _dense_width), (moe, _experts_width)):

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from flopbalance.checks import as_count
 from flopbalance.costs.models.decoder import Attention, Decoder, DenseMLP, Experts, Indexer, LatentAttention, Layer
-from flopbalance.costs.models.layers import groups, head_dim, layer_kinds, mixers, sparse_attention
+from flopbalance.costs.models.layers import count_layers, groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.documents import read_json
-from flopbalance.fields import Fields, whole_number
+from flopbalance.fields import Fields
 
 
 def read_hugging_face(config: Any) -> Decoder:
@@ -45,7 +46,7 @@ def read_hugging_face(config: Any) -> Decoder:
     called = {standard: own for own, standard in family.names.items() if standard not in values}
     defaults = {**family.defaults, **(family.nested_defaults if nested else {})}
     fields = Fields({**defaults, **values, **own_names}, "config", called)
-    num_layers, hidden = fields.layers("num_hidden_layers"), fields.size("hidden_size")
+    num_layers, hidden = count_layers(fields, "num_hidden_layers"), fields.size("hidden_size")
     window = _window(fields)
     kinds = _kinds(fields, family, num_layers, window)
     full = (_latent_attention if family.latent else _attention)(fields, family, num_layers)
@@ -86,7 +87,7 @@ def _sparse_steps(fields: Fields, layer: int) -> bool:
     if not isinstance(dense, list | tuple):
         raise ValueError(f"{fields.name('mlp_only_layers')} must be a list of layers, got {dense!r}")
     for i, one in enumerate(dense):
-        whole_number(one, f"{fields.name('mlp_only_layers')}[{i}]", minimum=0)
+        as_count(one, f"{fields.name('mlp_only_layers')}[{i}]", minimum=0)
     return layer not in dense and (layer + 1) % fields.size("decoder_sparse_step") == 0
 
 
