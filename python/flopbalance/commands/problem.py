@@ -13,15 +13,16 @@ from flopbalance.checks import as_amount, as_count
 from flopbalance.costs.fitted import FittedCost
 from flopbalance.costs.sources import SOURCES, read_cost
 from flopbalance.errors import ScheduleError
+from flopbalance.fields import Fields
 from flopbalance.lengths.files import read_lengths
 from flopbalance.lengths.synthetic import Rollout, synthetic_rollout
-from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
+from flopbalance.planning.plan import Objective, plan
 from flopbalance.reports.balance import BalanceReport, report
 from flopbalance.reports.timeline import Meeting
 from flopbalance.schedules.schedule import Schedule
 from flopbalance.text import counted
 from flopbalance.trainers.arguments import add_balance_arguments, validate_balance_args
-from flopbalance.trainers.modes import MODES, Mode
+from flopbalance.trainers.modes import FIXED_MODES, MODES, Mode, plan_choices, token_cap
 
 BUILT_IN_BATCH_SIZE = 128
 
@@ -47,13 +48,11 @@ class Problem:
     micro_batch_multiple: int
     stages: int
     micro_batch_overhead: float
-    on_leftover: OnLeftover
-    on_oversize: OnOversize
-    on_shortage: OnShortage
+    choices: Mapping[str, Any]
 
     def modes(self) -> tuple[Mode, ...]:
-        """Return the modes that apply: a fixed batch size leaves nothing to pack."""
-        return tuple(mode for mode in MODES if self.micro_batch_size is None or mode.packing == "first-fit")
+        """Return the modes that apply."""
+        return MODES if self.micro_batch_size is None else FIXED_MODES
 
     def plan(self, mode: Mode) -> Planned:
         """Plan in a mode."""
@@ -91,25 +90,23 @@ class Problem:
 
     def settings(self, mode: Mode) -> dict[str, Any]:
         """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
-        settings: dict[str, Any] = {
+        offered = {
+            **self.choices,
+            "objective": mode.objective,
+            "pipeline_stages": self.stages,
+            "micro_batch_overhead": self.micro_batch_overhead,
+        }
+        return {
             "dp_size": self.dp_size,
             "max_tokens": self.max_tokens,
             "micro_batch_size": self.micro_batch_size,
             "rollout_ids": self.rollout.rollout_ids,
             "global_batch_size": self.global_batch_size,
             "micro_batch_multiple": self.micro_batch_multiple,
-            "packing": mode.packing if self.micro_batch_size is None else "fixed",
+            "packing": mode.packing,
             "balance_ranks": mode.balance_ranks,
-            "on_leftover": self.on_leftover,
+            **{argument: value for argument, value in offered.items() if mode.reads(argument)},
         }
-        if settings["packing"] != "fixed":
-            settings["on_oversize"] = self.on_oversize
-        if settings["packing"] == "capped":
-            settings |= {"on_shortage": self.on_shortage, "objective": mode.objective}
-            if mode.objective == "pipeline":
-                settings["pipeline_stages"] = self.stages
-                settings["micro_batch_overhead"] = self.micro_batch_overhead
-        return settings
 
     def describe_lengths(self) -> str:
         """Return what there is to plan, in one phrase."""
@@ -240,15 +237,13 @@ def read_problem(options: argparse.Namespace) -> Problem:
         rollout=rollout,
         costs=np.asarray(cost.flops(rollout.lengths)),
         dp_size=options.dp_size,
-        max_tokens=options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size"),
+        max_tokens=token_cap(options.max_tokens_per_gpu, as_count(options.cp_size, "--cp-size")),
         micro_batch_size=None if options.use_dynamic_batch_size else options.micro_batch_size,
         global_batch_size=batch_size,
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
         micro_batch_overhead=as_amount(overhead, "--micro-batch-overhead"),
-        on_leftover=options.on_leftover,
-        on_oversize=options.on_oversize,
-        on_shortage=options.on_shortage,
+        choices=plan_choices(Fields(options, "options")),
     )
 
 
