@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar, get_args
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
+
+_SMALL_FLOAT = 1e300
+"""Below this, no rounding of a sum makes it infinite."""
 
 
 class CostFunction(Protocol):
@@ -82,13 +85,15 @@ def as_amount(value: Any, name: str) -> float:
 
 def as_choice(value: _Choice, choices: Any, name: str) -> _Choice:
     """Return `value`, which must be one of the strings of a Literal."""
-    if not isinstance(value, str) or value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
+    if not isinstance(value, str) or value not in choices.__args__:
+        raise ValueError(f"{name} must be one of {', '.join(choices.__args__)}, got {value!r}")
     return value
 
 
 def as_integers(values: npt.ArrayLike, name: str) -> Ints:
     """Return whole numbers as a contiguous int64 array of one dimension."""
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1 and values.flags.c_contiguous:
+        return values
     array = _as_numbers(values, name)
     if array.dtype == np.int64:
         return np.ascontiguousarray(array)
@@ -110,9 +115,12 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
 
 def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
     """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
-    lengths = _not_negative(as_integers(values, name), name)
-    if lengths.size and int(lengths.max()) * lengths.size >= 2**63 and (total := sum(lengths.tolist())) >= 2**63:
-        raise ValueError(f"the sum of {name} must be below 2^63, got {total}")
+    lengths = as_integers(values, name)
+    # As unsigned numbers the negative ones are the largest, so that one look at all is nearly always enough.
+    if lengths.size and int(np.maximum.reduce(lengths.view(np.uint64))) * lengths.size >= 2**63:
+        total = sum(_not_negative(lengths, name).tolist())
+        if total >= 2**63:
+            raise ValueError(f"the sum of {name} must be below 2^63, got {total}")
     return lengths
 
 
@@ -193,6 +201,10 @@ def _unrounded(objects: npt.NDArray[np.object_], name: str) -> Weights:
 
 def _sound_floats(floats: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
     """Return floats that are finite, not negative and of a finite sum."""
+    if not floats.size or (
+        np.minimum.reduce(floats) >= 0 and float(np.maximum.reduce(floats)) * floats.size < _SMALL_FLOAT
+    ):
+        return floats  # nearly always; a comparison with NaN is false
     with np.errstate(over="ignore", invalid="ignore"):
         finite, total = np.isfinite(floats), floats.sum()
     if not finite.all():

@@ -90,10 +90,7 @@ class PublishedFlops:
         ndarray of float64, shape (n, terms)
             Whole numbers, each rounded once.
         """
-        tokens = as_lengths(lengths, "lengths")
-        return np.column_stack(
-            [_core.curve_flops_rounded(tokens, per_token, per_square, 0, []) for per_token, per_square in self._terms]
-        )
+        return np.column_stack(self._each_term(lengths))
 
     def flops(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the FLOPs of each sequence.
@@ -112,7 +109,13 @@ class PublishedFlops:
         ValueError
             A length is negative or no whole number.
         """
-        return functools.reduce(operator.add, self.terms(lengths).T)
+        return functools.reduce(operator.add, self._each_term(lengths))
+
+    def _each_term(self, lengths: npt.ArrayLike) -> list[npt.NDArray[np.float64]]:
+        tokens = as_lengths(lengths, "lengths")
+        return [
+            _core.curve_flops_rounded(tokens, per_token, per_square, 0, []) for per_token, per_square in self._terms
+        ]
 
 
 def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:

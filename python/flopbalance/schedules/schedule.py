@@ -22,10 +22,11 @@ class _Arrays:
     """What schedules and their views share: read-only arrays, compared by value."""
 
     def __post_init__(self) -> None:
-        for name, value in self._arrays():
-            value = value.view()  # the caller's own array stays writable
-            value.flags.writeable = False
-            object.__setattr__(self, name, value)
+        values = vars(self)
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                values[name] = view = value.view()  # the caller's own array stays writable
+                view.setflags(write=False)
 
     def _arrays(self) -> Iterator[tuple[str, Ints]]:
         for field in fields(self):
