@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem, reasons
 from flopbalance.commands.progress import progress
 from flopbalance.reports.balance import BalanceReport
-from flopbalance.text import format_table, wants_colour
+from flopbalance.text import counted, format_table, wants_colour
 from flopbalance.trainers.modes import Mode
 
 MEETING = {
@@ -151,4 +151,4 @@ def _advice(best: Result, results: Sequence[Result], objective: str) -> str:
 
 def _over_cap(result: Result) -> str:
     count = result.report.over_cap
-    return f"{count:,} micro-batch{'es' * (count != 1)}" if count else "no micro-batch"
+    return counted(count, "micro-batch") if count else "no micro-batch"

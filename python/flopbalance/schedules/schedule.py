@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.checks import Ints, as_count, as_lengths
+from flopbalance.text import counted
 
 _VERSION = 1
 """Of the saved form."""
@@ -98,11 +99,7 @@ class RankSchedule(_Arrays):
             first += count
 
     def __repr__(self) -> str:
-        batches, steps = len(self.micro_batch_tokens), len(self.micro_batches_per_step)
-        return (
-            f"RankSchedule(rank {self.rank}, {_count(steps, 'step')}, {_count(batches, 'micro-batch')} of at most "
-            f"{self.micro_batch_tokens.max(initial=0)} tokens, {_count(len(self.samples), 'sample')})"
-        )
+        return f"RankSchedule(rank {self.rank}, {_sizes(self)}, {counted(len(self.samples), 'sample', 'd')})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -297,11 +294,8 @@ class Schedule(_Arrays):
                 raise ValueError(f"broken law: {law}")
 
     def __repr__(self) -> str:
-        batches, steps = len(self.micro_batch_tokens), len(self.micro_batches_per_step)
-        return (
-            f"Schedule({_count(self.dp_size, 'rank')}, {_count(steps, 'step')}, {_count(batches, 'micro-batch')} of at "
-            f"most {self.micro_batch_tokens.max(initial=0)} tokens, {len(self.samples)} of {self.num_samples} samples)"
-        )
+        ranks = counted(self.dp_size, "rank", "d")
+        return f"Schedule({ranks}, {_sizes(self)}, {len(self.samples)} of {self.num_samples} samples)"
 
     def _repr_html_(self) -> str:
         from flopbalance.schedules.notebook import schedule_html  # only notebooks need what it imports
@@ -350,6 +344,7 @@ def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
     return tokens
 
 
-def _count(count: int, noun: str) -> str:
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{count} {noun}{plural if count != 1 else ''}"
+def _sizes(schedule: RankSchedule | Schedule) -> str:
+    steps = counted(len(schedule.micro_batches_per_step), "step", "d")
+    batches = counted(len(schedule.micro_batch_tokens), "micro-batch", "d")
+    return f"{steps}, {batches} of at most {schedule.micro_batch_tokens.max(initial=0)} tokens"
