@@ -462,10 +462,10 @@ def test_a_missing_field_is_named(family, field):
     ("content", "message"),
     [
         ("[1, 2]", "config.json: must hold a JSON object, got list"),
-        ('{"hidden_size": 64', "config.json: no valid JSON"),
-        ("", "config.json: no valid JSON"),
-        ("[" * 100_000, "config.json: no valid JSON"),
-        ("\udcff", "config.json: no valid JSON"),
+        ('{"hidden_size": 64', "config.json: line 1, column 19: expected JSON, found the end"),
+        ("", "config.json: line 1, column 1: expected JSON, found the end"),
+        ("[" * 100_000, "config.json: line 1: expected JSON of a usual depth and size"),
+        ("\udcff", "config.json: expected UTF-8 text, found "),
     ],
     ids=["list", "truncated", "empty", "nested", "not UTF-8"],
 )

@@ -150,7 +150,7 @@ def test_model_arguments_from_a_file(tmp_path):
     path.write_text("{}")
     assert refused("plan", "--model", path) == "args.hidden_size is missing"
     path.write_text('{"num_layers": 1,}')
-    assert refused("plan", "--model", path).startswith(f"{path}: no valid JSON")
+    assert refused("plan", "--model", path).startswith(f"{path}: line 1, column 1")
 
 
 @pytest.mark.parametrize(
