@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,6 @@ import numpy.typing as npt
 from flopbalance import _core
 from flopbalance.checks import Ints, as_count, as_lengths
 from flopbalance.text import counted
-
-_VERSION = 1
-"""Of the saved form."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,12 +26,6 @@ class _Arrays:
                 values[name] = view = value.view()  # the caller's own array stays writable
                 view.setflags(write=False)
 
-    def _arrays(self) -> Iterator[tuple[str, Ints]]:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                yield field.name, value
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # read-only again
 
@@ -44,7 +35,7 @@ class _Arrays:
         return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     def __hash__(self) -> int:
-        return hash(tuple(array.tobytes() for _, array in self._arrays()))
+        return hash(tuple(value.tobytes() for value in vars(self).values() if isinstance(value, np.ndarray)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,9 +233,9 @@ class Schedule(_Arrays):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to an .npz file, under exactly this name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        with open(path, "wb") as file:
-            np.savez_compressed(file, version=_VERSION, **values)
+        from flopbalance.schedules.archive import write_archive  # only who saves or loads needs what it imports
+
+        write_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
@@ -255,43 +246,9 @@ class Schedule(_Arrays):
         ValueError
             When the file is not one, or is damaged: the message says what it is or lacks.
         """
-        with open(path, "rb") as file:
-            try:
-                values = _read_archive(file, [field.name for field in fields(cls)])
-                version = int(values.pop("version"))
-                dp_size, num_samples = int(values.pop("dp_size")), int(values.pop("num_samples"))
-                schedule = cls(dp_size=dp_size, num_samples=num_samples, **values)
-                schedule._validate(version)
-            except Exception as error:  # a damaged file can fail in any way that zip, NumPy or a missing name can
-                raise ValueError(f"path must be a schedule that save() wrote, got {os.fspath(path)}: {error}") from None
-        return schedule
+        from flopbalance.schedules.archive import read_archive
 
-    def _validate(self, version: int) -> None:
-        """Raise a ValueError that names the broken law."""
-        count = self.dp_size * int(self.micro_batches_per_step.sum())
-        placed = np.concatenate([self.samples[~self.is_padding], self.dropped])
-        laws = {
-            f"version is {_VERSION}": version == _VERSION,
-            "arrays are int64 of one dimension, and one of bool": all(
-                array.dtype == (np.bool_ if name == "is_padding" else np.int64) and array.ndim == 1
-                for name, array in self._arrays()
-            ),
-            "every step has micro-batches": bool((self.micro_batches_per_step > 0).all()),
-            "every rank has as many micro-batches": len(self.micro_batch_tokens) == count > 0,
-            "one offset more than micro-batches": len(self.micro_batch_offsets) == count + 1,
-            "offsets ascend from 0 to the number of placed samples": self.micro_batch_offsets[0] == 0
-            and self.micro_batch_offsets[-1] == len(self.samples)
-            and bool((np.diff(self.micro_batch_offsets) > 0).all()),
-            "every sample stands in one place": np.array_equal(np.sort(placed), np.arange(self.num_samples)),
-            "samples are of the input": bool(((self.samples >= 0) & (self.samples < self.num_samples)).all()),
-            "tokens are not negative": bool((self.micro_batch_tokens >= 0).all()),
-            "every step has rollouts": bool((self.rollouts_per_step > 0).all()),
-            "as many steps of rollouts as of micro-batches": len(self.rollouts_per_step)
-            == len(self.micro_batches_per_step),
-        }
-        for law, holds in laws.items():
-            if not holds:
-                raise ValueError(f"broken law: {law}")
+        return cls(**read_archive(path, [field.name for field in fields(cls)]))
 
     def __repr__(self) -> str:
         ranks = counted(self.dp_size, "rank", "d")
@@ -301,31 +258,6 @@ class Schedule(_Arrays):
         from flopbalance.schedules.notebook import schedule_html  # only notebooks need what it imports
 
         return schedule_html(self)
-
-
-def _read_archive(file: IO[bytes], names: list[str]) -> dict[str, Any]:
-    """Return the arrays of a file, which are the version and these, all of plain numbers."""
-    start = file.read(64).lstrip()
-    file.seek(0)
-    if not start.startswith(b"PK"):
-        kinds = {b"{": "JSON text", b"[": "JSON text", b"\x93NUMPY": "a single .npy array"}
-        found = next((kind for first, kind in kinds.items() if start.startswith(first)), "another kind of file")
-        raise ValueError(f"expected an .npz archive, found {found if start else 'an empty file'}")
-    with np.load(file, allow_pickle=False) as saved:
-        for name in ["version", *names]:
-            if name not in saved.files:
-                raise ValueError(f"expected an array {name!r}, found {', '.join(map(repr, saved.files)) or 'none'}")
-        for name in saved.files:
-            if name not in ["version", *names]:
-                raise ValueError(f"expected no array {name!r} beside those of a schedule")
-        values = {}
-        for name in saved.files:
-            try:
-                values[name] = saved[name]
-            except ValueError as error:  # NumPy's words are about allowing pickles, which may run anything
-                fault = "Python objects" if "pickle" in str(error) else f"a fault: {error}"
-                raise ValueError(f"expected plain numbers in {name!r}, found {fault}") from None
-        return values
 
 
 def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
