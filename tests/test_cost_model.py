@@ -114,7 +114,7 @@ def test_built_in_shapes_are_the_golden_ones(name, golden):
 
 
 def test_every_built_in_shape_is_read():
-    assert len(built_in_shapes()) == 44
+    assert len(built_in_shapes()) == 41
     for name in built_in_shapes():
         assert CostModel.from_name(name).flops([1000])[0] > 0
 
