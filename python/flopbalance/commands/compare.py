@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem, reasons
-from flopbalance.commands.progress import progress
 from flopbalance.reports.balance import BalanceReport
 from flopbalance.text import counted, format_table, wants_colour
 from flopbalance.trainers.modes import Mode
@@ -97,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     problem = read_problem(options)
     objective = options.objective
     modes = problem.modes()
-    planned, refused = problem.plan_each(progress(modes, "compare"))
+    planned, refused = problem.plan_each(modes)
     if not planned:
         raise refused[modes[0]]
     first = next(iter(planned.values()))

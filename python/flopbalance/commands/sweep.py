@@ -9,7 +9,6 @@ import sys
 
 from flopbalance.commands.compare import MEETING
 from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem
-from flopbalance.commands.progress import progress
 from flopbalance.errors import ScheduleError
 from flopbalance.fields import Fields
 from flopbalance.reports.balance import BalanceReport
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     problem, mode, objective = read_problem(options), chosen_mode(Fields(options, "options")), options.objective
     planned: dict[tuple[int, int], BalanceReport] = {}
     refused: dict[tuple[int, int], ScheduleError] = {}
-    for dp_size, cap in progress(combinations, "sweep"):
+    for dp_size, cap in combinations:
         variant = dataclasses.replace(problem, dp_size=dp_size, max_tokens=token_cap(cap, options.cp_size))
         try:
             planned[dp_size, cap] = variant.plan(mode).report
