@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem, reasons
+from flopbalance.commands.options import add_objective_option, add_problem_options
+from flopbalance.commands.problem import read_problem, reasons
 from flopbalance.reports.balance import BalanceReport
 from flopbalance.text import counted, format_table, wants_colour
 from flopbalance.trainers.modes import Mode

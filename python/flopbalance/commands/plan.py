@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flopbalance.commands.problem import Planned, add_problem_options, cost_unit, meeting, read_problem, reasons
+from flopbalance.commands.options import add_problem_options
+from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
 from flopbalance.fields import Fields
 from flopbalance.reports.explanation import explain
 from flopbalance.schedules.schedule import Schedule

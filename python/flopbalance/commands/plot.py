@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flopbalance.commands.problem import (
-    Planned,
-    add_objective_option,
-    add_problem_options,
-    cost_unit,
-    meeting,
-    read_problem,
-    reasons,
-)
+from flopbalance.commands.options import add_objective_option, add_problem_options
+from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
 from flopbalance.fields import Fields
 from flopbalance.reports.figures import figure_as_svg, plot_comparison
 from flopbalance.reports.page import html_page

@@ -8,7 +8,8 @@ import itertools
 import sys
 
 from flopbalance.commands.compare import MEETING
-from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem
+from flopbalance.commands.options import add_objective_option, add_problem_options
+from flopbalance.commands.problem import read_problem
 from flopbalance.errors import ScheduleError
 from flopbalance.fields import Fields
 from flopbalance.reports.balance import BalanceReport
