@@ -435,10 +435,10 @@ def test_an_unknown_plain_decoder_is_read_with_a_warning():
         ({"ssm_state_size": 8}, "config.ssm_state_size is no field of a plain decoder"),
         ({"hidden_act": "relu2"}, "config.hidden_act = 'relu2' leaves open"),
         ({"sliding_window": 8}, "config.layer_types does not say which layers slide"),
-        ({"model_type": "bert"}, "model_type 'bert' is no decoder"),
-        ({"model_type": "xlm-roberta"}, "no decoder"),
-        ({"is_encoder_decoder": True}, "no decoder"),
-        ({"architectures": ["NewcomerForMaskedLM"]}, "no decoder"),
+        ({"model_type": "bert"}, "model_type 'bert' is not a decoder"),
+        ({"model_type": "xlm-roberta"}, "not a decoder"),
+        ({"is_encoder_decoder": True}, "not a decoder"),
+        ({"architectures": ["NewcomerForMaskedLM"]}, "not a decoder"),
     ],
 )
 def test_an_unknown_model_that_is_no_plain_decoder_is_refused(fields, message):
@@ -885,9 +885,9 @@ def test_too_many_layers_are_refused_before_they_fill_memory(layers):
             {"model_type": "glm4_moe", "mlp_layer_types": ["dense", "thin"]},
             r"mlp_layer_types\[1\] must be dense or sparse",
         ),
-        ({"use_bidirectional_attention": True}, "use_bidirectional_attention = True: the model is no decoder"),
-        ({"model_type": "qwen2", "is_causal": False}, "config.is_causal = False: the model is no decoder"),
-        ({"architectures": ["LlamaBidirectionalModel"]}, "'LlamaBidirectionalModel' is no decoder"),
+        ({"use_bidirectional_attention": True}, "use_bidirectional_attention = True: the model is not a decoder"),
+        ({"model_type": "qwen2", "is_causal": False}, "config.is_causal = False: the model is not a decoder"),
+        ({"architectures": ["LlamaBidirectionalModel"]}, "'LlamaBidirectionalModel' is not a decoder"),
     ],
     ids=str,
 )

@@ -1,6 +1,6 @@
 """What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
 
-The core guards the same rules for its own callers; here they are told by the argument's name.
+The core guards the same rules for its own callers; here they are reported by the argument's name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CostFunction(Protocol):
 
 
 def as_count(value: SupportsIndex, name: str, minimum: int = 1, limit: int = 2**63) -> int:
-    """Return a whole number of at least `minimum`, below a power of two; booleans are none.
+    """Return a whole number of at least `minimum`, below a power of two; not a boolean.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1, limit: int = 2**
 
 
 def as_flag(value: object, name: str) -> bool:
-    """Return a boolean; words and numbers are none."""
+    """Return a boolean; words and numbers are refused."""
     if value is True or value is False:
         return value
     if not isinstance(value, (bool, np.bool_)):
@@ -192,7 +192,7 @@ def _unrounded(objects: npt.NDArray[np.object_], name: str) -> Weights:
     try:
         floats = objects.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        return _integers_of_objects(objects, name, 0, 2**128)  # refuses by index what is no number
+        return _integers_of_objects(objects, name, 0, 2**128)  # refuses by index what is not a number
     for i, value in enumerate(objects):
         if isinstance(value, (int, np.integer)) and int(floats[i]) != value:
             raise ValueError(f"{name}[{i}] must be a number that a float holds, beside floats, got {value}")

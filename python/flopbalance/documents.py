@@ -60,9 +60,9 @@ def parse_json(text: str, first_line: int = 1, decoder: json.JSONDecoder = _PLAI
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        place = f"line {first_line + error.lineno - 1}, column {error.colno}"
+        position = f"line {first_line + error.lineno - 1}, column {error.colno}"
         found = shown(text[error.pos : error.pos + 20].strip()) if text[error.pos :].strip() else "the end"
-        raise ValueError(f"{name}{place}: expected JSON, found {found} ({error.msg})") from None
+        raise ValueError(f"{name}{position}: expected JSON, found {found} ({error.msg})") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}line {first_line}: expected JSON of a usual depth and size, found {error}") from None
 

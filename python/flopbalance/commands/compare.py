@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     cells = dict(zip(planned, zip(*(cells for cells, _ in columns), strict=True), strict=True))
     rows = [(mode.name, *cells.get(mode, ["-"] * len(COLUMNS))) for mode in modes]
     row_of = [modes.index(mode) for mode in planned]
-    marks = {(row_of[place], column) for column, (_, marked) in enumerate(columns, start=1) for place in marked}
+    marks = {(row_of[position], column) for column, (_, marked) in enumerate(columns, start=1) for position in marked}
     print(problem.describe(first.schedule), end="\n\n")
     header = ["mode", *(column.title for column in COLUMNS)]
     print(format_table(header, rows, best=marks, colour=wants_colour(sys.stdout)), end="\n\n")

@@ -79,7 +79,7 @@ class Problem:
         return planned, refused
 
     def flags(self, mode: Mode) -> str:
-        """Return the options with which a trainer plans in a mode; those that hold for every mode aside."""
+        """Return the options with which a trainer plans in a mode, except for those that hold for every mode."""
         flags = [mode.flag] if mode.flag else []
         if mode.objective == "pipeline" and self.micro_batch_overhead:
             flags.append(f"--micro-batch-overhead {self.micro_batch_overhead}")
@@ -88,7 +88,7 @@ class Problem:
         return " ".join(flags)
 
     def settings(self, mode: Mode) -> dict[str, Any]:
-        """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
+        """Return the arguments of `plan` other than lengths and costs, as far as the mode reads them."""
         offered = {
             **self.choices,
             "objective": mode.objective,

@@ -41,7 +41,7 @@ class CostModel:
     Parameters
     ----------
     per_token : int
-        FLOPs per token, the LM head aside.
+        FLOPs per token, except for the LM head.
     lm_head : int
         FLOPs per token of the LM head.
     per_pair : int
@@ -56,7 +56,7 @@ class CostModel:
     Raises
     ------
     ValueError
-        A coefficient is negative, no integer, or 2^59 and more.
+        A coefficient is negative, not a whole number, or 2^59 and more.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            The file holds no configuration, the model is no decoder or one of unknown cost, a field is missing or
+            The file holds no configuration, the model is not a decoder or one of unknown cost, a field is missing or
             has no sensible value; the message names it.
 
         Warns
@@ -259,7 +259,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            A length is negative or no whole number.
+            A length is negative or not a whole number.
         OverflowError
             A sequence costs 2^63 FLOPs and more; the message gives its index and length.
         """
@@ -278,7 +278,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            A length is negative or no whole number.
+            A length is negative or not a whole number.
 
         Examples
         --------
@@ -320,7 +320,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            A length is negative or no whole number, or an option has no such value.
+            A length is negative or not a whole number, or an option has no such value.
 
         Examples
         --------

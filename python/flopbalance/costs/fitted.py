@@ -33,7 +33,7 @@ LEAST_INDEPENDENCE = 0.02
 """Part of a column, relative to its length, that the others must leave unexplained."""
 
 WIDEST_INTERVAL = 0.5
-"""Half of a 95 % interval, relative to its coefficient, beyond which the coefficient is not told."""
+"""Half of a 95 % interval, relative to its coefficient, beyond which the coefficient is not reported."""
 
 FOLDS = 10
 
@@ -183,7 +183,7 @@ def fit(
     matrix = np.column_stack(list(columns.values()))
     _refuse_alike(matrix / times[:, None], list(columns), batches)
     coefficients, errors = _robust_fit(matrix, times)
-    _refuse_untold(dict(zip(columns, zip(coefficients, errors, strict=True), strict=True)), batches)
+    _refuse_uncertain(dict(zip(columns, zip(coefficients, errors, strict=True), strict=True)), batches)
     return FittedCost(
         **dict(zip(columns, coefficients.tolist(), strict=True)),
         per_pair=per_pair,
@@ -297,10 +297,10 @@ def _refuse_alike(design: Floats, names: list[str], batches: MicroBatches) -> No
             raise ValueError(f"micro_batches cannot tell {name} from the others: {_reason(batches)}")
 
 
-def _refuse_untold(told: dict[str, tuple[Any, Any]], batches: MicroBatches) -> None:
+def _refuse_uncertain(fitted: dict[str, tuple[Any, Any]], batches: MicroBatches) -> None:
     """Refuse a fit whose noise hides what a token or its attention costs."""
     for name in ("per_token", "per_square"):
-        value, error = told[name]
+        value, error = fitted[name]
         if _NORMAL_95 * error > WIDEST_INTERVAL * value:
             raise ValueError(
                 f"micro_batches cannot tell {name}, {value:.2g} ± {_NORMAL_95 * error:.2g}: {_reason(batches)}"

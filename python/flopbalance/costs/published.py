@@ -107,7 +107,7 @@ class PublishedFlops:
         Raises
         ------
         ValueError
-            A length is negative or no whole number.
+            A length is negative or not a whole number.
         """
         return functools.reduce(operator.add, self._each_term(lengths))
 
@@ -136,7 +136,7 @@ def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
     Raises
     ------
     ValueError
-        A length is negative or no whole number, or a field of `args` is missing or has no sensible size.
+        A length is negative or not a whole number, or a field of `args` is missing or has no sensible size.
 
     See Also
     --------

@@ -47,7 +47,7 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
     Raises
     ------
     ValueError
-        The file is no such log; the message names file, line and field.
+        The file is not such a log; the message names file, line and field.
 
     Examples
     --------

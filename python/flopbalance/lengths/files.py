@@ -136,12 +136,12 @@ def _read(stream: IO[bytes], form: Format, columns: Columns) -> Rollout:
         length = _length(value)
         if length is None:
             expected = f"a whole number of tokens from 0 to {LARGEST_LENGTH}"
-            raise ValueError(f"{form.place} {position}: expected {expected}, found {shown(value)}")
+            raise ValueError(f"{form.unit} {position}: expected {expected}, found {shown(value)}")
         lengths.append(length)
         if columns.rollout_ids is not None:
             if type(rollout) not in (int, str) or rollout == "":
                 expected = "a rollout id, number or text"
-                raise ValueError(f"{form.place} {position}: expected {expected}, found {shown(rollout)}")
+                raise ValueError(f"{form.unit} {position}: expected {expected}, found {shown(rollout)}")
             rollout_ids.append(numbers.setdefault(rollout, len(numbers)))
     if not lengths:
         raise ValueError("expected at least one length, found none")

@@ -83,7 +83,7 @@ def _read_json(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
         raise ValueError(f"expected a list, or an object of lists, found {shown(document)}")
 
 
-def _fields(records: Iterable[tuple[int, Any]], columns: Columns, place: str) -> Iterator[Row]:
+def _fields(records: Iterable[tuple[int, Any]], columns: Columns, unit: str) -> Iterator[Row]:
     """Return lengths and rollout ids of JSON values: all are objects or none is, and the first chooses the fields."""
     names: tuple[str, str | None] | None = None
     first = True
@@ -100,7 +100,7 @@ def _fields(records: Iterable[tuple[int, Any]], columns: Columns, place: str) ->
                 if name is not None and name not in record:
                     raise ValueError(f"expected a field {shown(name)}, as in the first record, found {listed(record)}")
         except ValueError as error:
-            raise ValueError(f"{place} {position}: {error}") from None
+            raise ValueError(f"{unit} {position}: {error}") from None
         first = False
         if names is None:
             yield position, record, None
@@ -171,9 +171,9 @@ def _columnar(names: tuple[str, str | None], load: Callable[[str], object]) -> I
 
 
 class Format(NamedTuple):
-    """How to read files of one ending, and what their positions are called."""
+    """How to read files of one ending, and in what unit positions in them are given."""
 
-    place: str
+    unit: str
     read: Callable[[IO[bytes], Columns], Iterator[Row]]
 
 

@@ -202,7 +202,7 @@ class Schedule(_Arrays):
         )
 
     def to_lists(self) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
-        """Return the published nested lists, as `build_dp_schedule` does; they do not tell which samples are padding.
+        """Return the published nested lists, as `build_dp_schedule` does; they do not say which samples are padding.
 
         Examples
         --------

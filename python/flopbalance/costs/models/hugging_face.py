@@ -28,7 +28,7 @@ def read_hugging_face(config: Any) -> Decoder:
     Raises
     ------
     ValueError
-        The file holds no configuration, the model is no decoder or one of unknown cost, a field is missing or has no
+        The file holds no configuration, the model is not a decoder or one of unknown cost, a field is missing or has no
         sensible value; the message names it.
 
     Warns
@@ -72,10 +72,12 @@ def _check_kind(values: Mapping[str, Any]) -> None:
             raise ValueError(f"config.{name} must be {expected}, got {values[name]!r}")
     for name, both_ways in (("use_bidirectional_attention", (True, "all")), ("is_causal", (False,))):
         if values.get(name) is not None and values[name] in both_ways:
-            raise ValueError(f"config.{name} = {values[name]!r}: the model is no decoder, its attention is not causal")
+            raise ValueError(
+                f"config.{name} = {values[name]!r}: the model is not a decoder, its attention is not causal"
+            )
     for architecture in values.get("architectures") or ():
         if "Bidirectional" in str(architecture):
-            raise ValueError(f"config.architectures = {architecture!r} is no decoder: its attention is not causal")
+            raise ValueError(f"config.architectures = {architecture!r} is not a decoder: its attention is not causal")
 
 
 def _plain_family(values: Mapping[str, Any]) -> Family:
@@ -84,7 +86,7 @@ def _plain_family(values: Mapping[str, Any]) -> Family:
     architectures = values.get("architectures") or ["ForCausalLM"]
     decodes = any(re.search("CausalLM|ConditionalGeneration|LMHead", str(one)) for one in architectures)
     if values.get("is_encoder_decoder") or _ENCODERS.search(str(values["model_type"]).lower()) or not decodes:
-        raise ValueError(f"{name} is no decoder: its attention is not causal")
+        raise ValueError(f"{name} is not a decoder: its attention is not causal")
     for own, value in values.items():
         if value and _NOT_PLAIN.search(own):
             raise ValueError(f"{name} is not known, and config.{own} is no field of a plain decoder")
