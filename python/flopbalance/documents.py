@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +59,8 @@ def parse_json(text: str, first_line: int = 1, decoder: json.JSONDecoder = _PLAI
         return decoder.decode(text)
     except json.JSONDecodeError as error:
         position = f"line {first_line + error.lineno - 1}, column {error.colno}"
-        found = shown(text[error.pos : error.pos + 20].strip()) if text[error.pos :].strip() else "the end"
+        rest = text[error.pos :].strip()
+        found = json.dumps(text[error.pos : error.pos + 20].strip(), ensure_ascii=False) if rest else "the end"
         raise ValueError(f"{name}{position}: expected JSON, found {found} ({error.msg})") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}line {first_line}: expected JSON of a usual depth and size, found {error}") from None
@@ -70,6 +69,8 @@ def parse_json(text: str, first_line: int = 1, decoder: json.JSONDecoder = _PLAI
 @contextlib.contextmanager
 def long_cells() -> Iterator[None]:
     """Let tables have cells as long as answers or lists of lengths are; the module allows less by default."""
+    import csv  # only who reads tables waits for it
+
     usual_limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
@@ -86,15 +87,3 @@ def reading(expected: str) -> Iterator[None]:
         # NumPy's words are about allowing pickles, which may run anything.
         fault = "Python objects" if "pickle" in str(error) else f"a fault: {' '.join(str(error).split())}"
         raise ValueError(f"expected {expected}, found {fault}") from None
-
-
-def shown(value: object) -> str:
-    """Return `value` as a message shows it: short, and on one line.
-
-    Examples
-    --------
-    >>> shown([0] * 100)
-    '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,...'
-    """
-    text = str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,9 +1,9 @@
-"""Which columns of a file hold the lengths and the rollout ids."""
+"""Which columns of a file hold the lengths and the rollout ids, and how messages show what stands there."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from flopbalance.documents import shown
+from decimal import Decimal
 
 USUAL_NAMES = ("length", "lengths")
 
@@ -40,3 +40,15 @@ class Columns:
 def listed(names: Iterable[str]) -> str:
     """Return names as a message shows them."""
     return ", ".join(map(shown, names)) or "none"
+
+
+def shown(value: object) -> str:
+    """Return `value` as a message shows it: short, and on one line.
+
+    Examples
+    --------
+    >>> shown([0] * 100)
+    '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,...'
+    """
+    text = str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -18,8 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from flopbalance.documents import shown
-from flopbalance.lengths.columns import Columns
+from flopbalance.lengths.columns import Columns, shown
 from flopbalance.lengths.formats import FORMATS, Format, number_of
 from flopbalance.lengths.synthetic import Rollout
 

@@ -14,8 +14,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from flopbalance.documents import long_cells, parse_json, read_json_lines, reading, shown
-from flopbalance.lengths.columns import Columns, listed
+from flopbalance.documents import long_cells, parse_json, read_json_lines, reading
+from flopbalance.lengths.columns import Columns, listed, shown
 
 _EXACT = json.JSONDecoder(parse_float=Decimal, parse_constant=Decimal)
 
