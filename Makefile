@@ -28,6 +28,7 @@ lint: $(VENV)/.installed $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PYTHONPATH=python $(BIN)/lint-imports
 
 # Both crates, with the oldest Rust that Cargo.toml promises.
 msrv:

@@ -473,9 +473,9 @@ def test_the_trainer_switches_it_on():
     assert lists == capped([7] * 8, costs=PublishedFlops(TINY), dp_size=2, max_tokens=8).to_lists()
     rows = build_dp_schedule({**args, "balance_objective": "micro-batch"}, PARALLEL, [7] * 8, **problem)
     assert rows[2] == [4]
-    with pytest.raises(ValueError, match=r"balance_within_cap must be False with args\.balance_by_flops"):
+    with pytest.raises(ValueError, match=r"args\.balance_within_cap excludes args\.balance_by_flops"):
         build_dp_schedule({**args, "balance_by_flops": True}, PARALLEL, [7] * 8, **problem)
-    with pytest.raises(ValueError, match=r"balance_within_cap must go with args\.use_dynamic_batch_size"):
+    with pytest.raises(ValueError, match=r"args\.balance_within_cap needs args\.use_dynamic_batch_size"):
         build_dp_schedule({**args, "use_dynamic_batch_size": False}, PARALLEL, [7] * 8, **problem)
 
 

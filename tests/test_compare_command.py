@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from flopbalance.commands.compare import MEETING, Result, recommend
 from flopbalance.text import format_table
 from flopbalance.trainers.modes import MODES
 
+TINY = Path(__file__).parent / "golden" / "tiny.json"
 GREEN = "\033[1;32m"
 
 
@@ -39,7 +41,7 @@ def test_every_mode_has_a_row():
 def test_the_best_of_a_column_is_marked(tmp_path):
     path = tmp_path / "lengths.txt"
     path.write_text("9\n1\n9\n1\n")
-    table = compare(path, "--dp-size", 2, "--micro-batch-size", 1, "--model", "seed-test-tiny").split("\n\n")[1]
+    table = compare(path, "--dp-size", 2, "--micro-batch-size", 1, "--model", TINY).split("\n\n")[1]
     plain, balanced = (row.split() for row in table.splitlines()[1:])
     assert plain[4] == "44.6%"  # F(9) = 161,856 and F(1) = 17,472
     assert balanced[5] == "0.0%*"

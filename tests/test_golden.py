@@ -51,6 +51,11 @@ def test_all_vectors_are_here():
     assert len(CASES) == 1044
 
 
+def test_every_model_of_the_vectors_has_an_exact_cost_too():
+    for model in DATA["models"].values():
+        assert flopbalance.CostModel.from_args({"num_experts": None, **model}).flops([1000])[0] > 0
+
+
 @pytest.mark.parametrize("package", [flopbalance, reference], ids=lambda package: package.__name__)
 @pytest.mark.parametrize("case", CASES)
 def test_vector(package, case):

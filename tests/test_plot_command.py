@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from command import refused, run
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'flopbalance[plot]'")
 
+TINY = Path(__file__).parent / "golden" / "tiny.json"
 SMALL = ("--prompts", 32, "--dp-size", 8)
 
 
@@ -61,7 +63,7 @@ def test_options_reach_the_picture(tmp_path):
     lengths = tmp_path / "lengths.txt"
     lengths.write_text("9\n1\n9\n1\n" * 2)
     path = tmp_path / "a.svg"
-    flags = ("--dp-size", 2, "--micro-batch-size", 1, "--global-batch-size", 4, "--model", "seed-test-tiny")
+    flags = ("--dp-size", 2, "--micro-batch-size", 1, "--global-batch-size", 4, "--model", TINY)
     assert plot(lengths, *flags, "--step", 1, "--objective", "micro-batch", "--out", path).endswith("balance data\n")
     texts = titles(path.read_text(encoding="utf-8"))
     assert "time since the start of the step (kFLOPs), where ranks meet at every micro-batch" in texts

@@ -85,14 +85,14 @@ def test_fields_that_the_shape_does_not_use_may_be_missing():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"hidden_size": -1}, "args.hidden_size must be an integer >= 1, got -1"),
-        ({"hidden_size": 1.5}, "args.hidden_size must be an integer >= 1, got 1.5"),
-        ({"vocab_size": True}, "args.vocab_size must be an integer >= 1, got True"),
-        ({"kv_channels": None}, "args.kv_channels must be an integer >= 1, got None"),
+        ({"hidden_size": -1}, "args.hidden_size must be >= 1, got -1"),
+        ({"hidden_size": 1.5}, "args.hidden_size must be a whole number, got 1.5"),
+        ({"vocab_size": True}, "args.vocab_size must be a whole number, got True"),
+        ({"kv_channels": None}, "args.kv_channels must be a whole number, got None"),
         ({"multi_latent_attention": 1}, "args.multi_latent_attention must be True or False, got 1"),
-        ({"num_experts": 4, "moe_layer_freq": 0}, "moe_layer_freq must be an integer >= 1, got 0"),
+        ({"num_experts": 4, "moe_layer_freq": 0}, "moe_layer_freq must be >= 1, got 0"),
         ({"num_experts": 4, "moe_layer_freq": [1]}, "moe_layer_freq must have an entry for each of 2 layers, got 1"),
-        ({"num_experts": 4, "moe_layer_freq": "[1"}, "moe_layer_freq must be an integer or lists"),
+        ({"num_experts": 4, "moe_layer_freq": "[1"}, "moe_layer_freq must be a whole number or lists"),
     ],
 )
 def test_bad_fields(fields, message):

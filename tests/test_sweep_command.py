@@ -1,11 +1,10 @@
-"""``flopbalance sweep`` as a user runs it, and its progress bar."""
+"""``flopbalance sweep`` as a user runs it."""
 
 import json
 
 import pytest
 
-from command import refused, run, run_on_terminal
-from flopbalance.commands.progress import progress
+from command import refused, run
 
 
 def sweep(*arguments):
@@ -51,22 +50,3 @@ def test_bad_list(value):
     process = run("sweep", f"--dp-size={value}")
     assert process.returncode == 2
     assert f"--dp-size: must be whole numbers >= 1 such as 8,16,32, got '{value}'" in process.stderr
-
-
-def test_progress_is_for_terminals_only():
-    shown = run_on_terminal("sweep", "--dp-size", "8,16")
-    assert f"\rsweep [{' ' * 30}] 0/2\rsweep [{'#' * 15}{' ' * 15}] 1/2\r\033[K8,192 samples" in shown
-
-
-def test_progress_clears_its_line_when_the_loop_ends_early(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    items = progress([1, 2, 3], "work")
-    assert next(items) == 1
-    items.close()
-    assert capsys.readouterr().err.endswith("] 0/3\r\033[K")
-
-
-def test_progress_is_silent_otherwise(capsys):
-    assert list(progress([1, 2, 3], "work")) == [1, 2, 3]
-    assert list(progress([], "work")) == []
-    assert capsys.readouterr().err == ""

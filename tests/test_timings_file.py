@@ -62,7 +62,11 @@ def test_ranks_are_optional(tmp_path):
         ("log.jsonl", f'{{"lengths": [1], "seconds": {10**400}}}\n', "log.jsonl:1: seconds must be a number, got 100"),
         ("log.csv", "lengths,seconds\n3 4,soon\n", "log.csv:2: seconds must be a number, got 'soon'"),
         ("log.csv", "lengths,seconds,rank\n3,1,0\n4,1,\n", "rank"),
-        ("log.jsonl", '{"lengths": [3], "seconds": 1}\n{"lengths": [3]', "log.jsonl:2: no valid JSON"),
+        (
+            "log.jsonl",
+            '{"lengths": [3], "seconds": 1}\n{"lengths": [3]',
+            "log.jsonl: line 2, column 16: expected JSON",
+        ),
         ("log.jsonl", "[3, 4]\n", "log.jsonl:1: must be a JSON object, got list"),
         ("log.jsonl", '{"lengths": [], "seconds": 1}\n', "log.jsonl:1: lengths is missing"),
         ("log.jsonl", '{"lengths": 3, "seconds": 1}\n', "log.jsonl:1: lengths"),

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the same names for type checkers; a test holds the two lists together
+if TYPE_CHECKING:  # the same names for type checkers; tests/test_docs.py holds the two lists together
     from flopbalance.costs.checking import CostCheck as CostCheck
     from flopbalance.costs.checking import check_costs as check_costs
     from flopbalance.costs.exact import CostModel as CostModel

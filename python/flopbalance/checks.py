@@ -1,13 +1,13 @@
 """What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
 
-The core guards the same rules for its own callers; here they are told by the argument's name.
+The core guards the same rules for its own callers; here they are reported by the argument's name.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar, get_args
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
 
+_SMALL_FLOAT = 1e300
+"""Below this, no rounding of a sum makes it infinite."""
+
 
 class CostFunction(Protocol):
     """Anything that says what each sample costs."""
@@ -30,8 +33,19 @@ class CostFunction(Protocol):
         """Return the cost of each length."""
 
 
-def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
-    """Return a whole number of at least `minimum`."""
+def as_count(value: SupportsIndex, name: str, minimum: int = 1, limit: int = 2**63) -> int:
+    """Return a whole number of at least `minimum`, below a power of two; not a boolean.
+
+    Examples
+    --------
+    >>> as_count(np.int64(8), "num_layers")
+    8
+    >>> as_count(True, "num_layers")
+    Traceback (most recent call last):
+    ValueError: num_layers must be a whole number, got True
+    """
+    if type(value) is int and minimum <= value < limit:  # nearly always
+        return value
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -40,13 +54,15 @@ def as_count(value: SupportsIndex, name: str, minimum: int = 1) -> int:
         raise ValueError(f"{name} must be a whole number, got {value!r}") from None
     if count < minimum:
         raise ValueError(f"{name} must be >= {minimum}, got {count}")
-    if count >= 2**63:
-        raise ValueError(f"{name} must be below 2^63, got {count}")
+    if count >= limit:
+        raise ValueError(f"{name} must be below 2^{limit.bit_length() - 1}, got {count}")
     return count
 
 
 def as_flag(value: object, name: str) -> bool:
-    """Return a boolean; words and numbers are none."""
+    """Return a boolean; words and numbers are refused."""
+    if value is True or value is False:
+        return value
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -58,7 +74,9 @@ def as_amount(value: Any, name: str) -> float:
         if isinstance(value, (bool, np.bool_, str)):
             raise TypeError
         amount = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        amount = math.inf
+    except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number, got {value!r}") from None
     if not 0 <= amount < math.inf:
         raise ValueError(f"{name} must be >= 0 and finite, got {amount}")
@@ -67,13 +85,15 @@ def as_amount(value: Any, name: str) -> float:
 
 def as_choice(value: _Choice, choices: Any, name: str) -> _Choice:
     """Return `value`, which must be one of the strings of a Literal."""
-    if not isinstance(value, str) or value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
+    if not isinstance(value, str) or value not in choices.__args__:
+        raise ValueError(f"{name} must be one of {', '.join(choices.__args__)}, got {value!r}")
     return value
 
 
 def as_integers(values: npt.ArrayLike, name: str) -> Ints:
     """Return whole numbers as a contiguous int64 array of one dimension."""
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1 and values.flags.c_contiguous:
+        return values
     array = _as_numbers(values, name)
     if array.dtype == np.int64:
         return np.ascontiguousarray(array)
@@ -95,9 +115,12 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
 
 def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
     """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
-    lengths = _not_negative(as_integers(values, name), name)
-    if lengths.size and int(lengths.max()) * lengths.size >= 2**63 and (total := sum(lengths.tolist())) >= 2**63:
-        raise ValueError(f"the sum of {name} must be below 2^63, got {total}")
+    lengths = as_integers(values, name)
+    # As unsigned numbers the negative ones are the largest, so that one look at all is nearly always enough.
+    if lengths.size and int(np.maximum.reduce(lengths.view(np.uint64))) * lengths.size >= 2**63:
+        total = sum(_not_negative(lengths, name).tolist())
+        if total >= 2**63:
+            raise ValueError(f"the sum of {name} must be below 2^63, got {total}")
     return lengths
 
 
@@ -169,7 +192,7 @@ def _unrounded(objects: npt.NDArray[np.object_], name: str) -> Weights:
     try:
         floats = objects.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        return _integers_of_objects(objects, name, 0, 2**128)  # refuses by index what is no number
+        return _integers_of_objects(objects, name, 0, 2**128)  # refuses by index what is not a number
     for i, value in enumerate(objects):
         if isinstance(value, (int, np.integer)) and int(floats[i]) != value:
             raise ValueError(f"{name}[{i}] must be a number that a float holds, beside floats, got {value}")
@@ -178,6 +201,10 @@ def _unrounded(objects: npt.NDArray[np.object_], name: str) -> Weights:
 
 def _sound_floats(floats: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
     """Return floats that are finite, not negative and of a finite sum."""
+    if not floats.size or (
+        np.minimum.reduce(floats) >= 0 and float(np.maximum.reduce(floats)) * floats.size < _SMALL_FLOAT
+    ):
+        return floats  # nearly always; a comparison with NaN is false
     with np.errstate(over="ignore", invalid="ignore"):
         finite, total = np.isfinite(floats), floats.sum()
     if not finite.all():

@@ -1,4 +1,4 @@
-"""Fields of a model's description, read by name and refused by name."""
+"""Fields of a description, read by name and refused by name."""
 
 from __future__ import annotations
 
@@ -7,105 +7,74 @@ from typing import Any
 
 import numpy as np
 
-
-def whole_number(value: Any, name: str, minimum: int) -> int:
-    """Value as an integer of at least ``minimum``; booleans and fractions are refused.
-
-    Examples
-    --------
-    >>> whole_number(8, "num_layers", minimum=1)
-    8
-    >>> whole_number(True, "num_layers", minimum=1)
-    Traceback (most recent call last):
-    ValueError: num_layers must be an integer >= 1, got True
-    """
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= minimum:
-        return int(value)
-    raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
-
-
-COEFFICIENT_LIMIT = 2**59
-"""64 bits hold a few coefficients below it, added and weighted."""
-
-
-MOST_LAYERS = 10_000
-"""No model has more; each is held in memory."""
-
-
-def as_layers(value: Any, name: str, minimum: int = 1) -> int:
-    """Return a number of layers."""
-    if whole_number(value, name, minimum) > MOST_LAYERS:
-        raise ValueError(f"{name} must be an integer <= {MOST_LAYERS:,}, got {value}")
-    return int(value)
-
-
-def as_coefficient(value: Any, name: str) -> int:
-    """Return a coefficient of a cost curve as Python's integer, which no product wraps."""
-    number = whole_number(value, name, minimum=0)
-    if number >= COEFFICIENT_LIMIT:
-        raise ValueError(f"{name} must be below 2^59, got {value}")
-    return number
-
-
-def as_windows(windows: Any) -> tuple[tuple[int, int], ...]:
-    """Return windows of a cost curve as tuples of Python's integers."""
-    try:
-        pairs = [(window, cost) for window, cost in windows]
-    except (TypeError, ValueError):
-        raise ValueError(f"windows must be pairs (window, FLOPs per pair), got {windows!r}") from None
-    return tuple(
-        (whole_number(window, f"windows[{i}][0]", minimum=1), as_coefficient(cost, f"windows[{i}][1]"))
-        for i, (window, cost) in enumerate(pairs)
-    )
+from flopbalance.checks import as_count, as_flag
 
 
 class Fields:
-    """Read-only view of a namespace, any object with attributes, or a mapping."""
+    """Read-only view of a namespace, any object with attributes, or a mapping.
+
+    Parameters
+    ----------
+    source : namespace or mapping
+        What holds the fields.
+    name : str
+        How messages call it.
+    called : mapping of str to str, optional
+        How they call some of its fields, where not by the names under which these are read.
+
+    Examples
+    --------
+    >>> fields = Fields({"num_layers": 2}, "args")
+    >>> fields.size("num_layers"), fields.flag("swiglu"), fields.get("num_experts")
+    (2, False, None)
+    >>> fields.size("hidden_size")
+    Traceback (most recent call last):
+    ValueError: args.hidden_size is missing
+    """
+
+    __slots__ = ("_called", "_is_mapping", "_name", "_source")
 
     def __init__(self, source: Any, name: str, called: Mapping[str, str] | None = None) -> None:
         self._source = source
+        self._is_mapping = isinstance(source, Mapping)
         self._name = name
-        self._called = called or {}
+        self._called = called
 
     def has(self, field: str) -> bool:
         """Whether the field exists, None or not."""
-        return field in self._source if isinstance(self._source, Mapping) else hasattr(self._source, field)
+        return field in self._source if self._is_mapping else hasattr(self._source, field)
 
     def get(self, field: str) -> Any:
         """Value of a field, None when it is absent."""
-        return self._source.get(field) if isinstance(self._source, Mapping) else getattr(self._source, field, None)
+        return self._source.get(field) if self._is_mapping else getattr(self._source, field, None)
 
     def name(self, field: str) -> str:
         """How messages call a field: as its description does."""
-        return f"{self._name}.{self._called.get(field, field)}"
+        return f"{self._name}.{self._called.get(field, field) if self._called else field}"
 
     def size(self, *fields: str, minimum: int = 1) -> int:
-        """Value of an integer field; of several names for it, the first that is set counts."""
-        field = next((field for field in fields if self.get(field) is not None), fields[0])
-        if not self.has(field):
-            raise ValueError(f"{self.name(field)} is missing")
-        return whole_number(self.get(field), self.name(field), minimum)
-
-    def layers(self, field: str) -> int:
-        """Value of a field that says how many layers there are."""
-        return as_layers(self.size(field), self.name(field))
+        """Value of a field that is a whole number; of several names for it, the first that is set counts."""
+        for field in fields:
+            value = self.get(field)
+            if value is not None:
+                return as_count(value, self.name(field), minimum)
+        if not self.has(fields[0]):
+            raise ValueError(f"{self.name(fields[0])} is missing")
+        return as_count(self.get(fields[0]), self.name(fields[0]), minimum)
 
     def size_or(self, field: str, default: int, minimum: int = 1) -> int:
-        """Value of an integer field, ``default`` when it is absent or None."""
-        return default if self.get(field) is None else self.size(field, minimum=minimum)
+        """Value of a field that is a whole number, ``default`` when it is absent or None."""
+        value = self.get(field)
+        return default if value is None else as_count(value, self.name(field), minimum)
 
     def size_or_none(self, field: str, minimum: int = 1) -> int | None:
-        """Value of an integer field that must be there but may be None."""
-        return None if self.has(field) and self.get(field) is None else self.size(field, minimum=minimum)
+        """Value of a field that is a whole number, and must be there but may be None."""
+        return None if self.get(field) is None and self.has(field) else self.size(field, minimum=minimum)
 
     def flag(self, field: str, default: bool = False) -> bool:
         """Value of a boolean field, ``default`` when it is absent or None."""
         value = self.get(field)
-        if value is None:
-            return default
-        if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"{self.name(field)} must be True or False, got {value!r}")
-        return bool(value)
+        return default if value is None else as_flag(value, self.name(field))
 
     def per_layer(self, field: str, num_layers: int) -> Sequence[Any]:
         """Value of a field with one entry per layer."""

@@ -52,12 +52,13 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun.
+def counted(count: int, noun: str, form: str = ",") -> str:
+    """Return a count with its noun, in digits as a format specification wants them.
 
     Examples
     --------
-    >>> counted(1, "step"), counted(2048, "step")
-    ('1 step', '2,048 steps')
+    >>> counted(1, "step"), counted(2048, "step"), counted(2048, "micro-batch", form="d")
+    ('1 step', '2,048 steps', '2048 micro-batches')
     """
-    return f"{count:,} {noun if count == 1 else noun + 's'}"
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{count:{form}} {noun if count == 1 else noun + plural}"

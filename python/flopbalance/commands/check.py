@@ -7,6 +7,7 @@ import argparse
 from flopbalance.checks import as_count
 from flopbalance.planning.feasibility import check_feasible
 from flopbalance.trainers.arguments import OPTIONS, validate_balance_args
+from flopbalance.trainers.modes import token_cap
 
 INFEASIBLE = 1
 
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     validate_balance_args(options)
     cap = None
     if options.use_dynamic_batch_size:
-        cap = options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size")
+        cap = token_cap(options.max_tokens_per_gpu, as_count(options.cp_size, "--cp-size"))
     answer = check_feasible(
         global_batch_size=options.global_batch_size,
         dp_size=options.dp_size,

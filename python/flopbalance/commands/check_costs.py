@@ -1,4 +1,4 @@
-"""``flopbalance check-costs``: hold a cost against measured micro-batches."""
+"""``flopbalance check-costs``: compare a cost with measured micro-batches."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem, reasons
-from flopbalance.commands.progress import progress
+from flopbalance.commands.options import add_objective_option, add_problem_options
+from flopbalance.commands.problem import read_problem, reasons
 from flopbalance.reports.balance import BalanceReport
-from flopbalance.text import format_table, wants_colour
+from flopbalance.text import counted, format_table, wants_colour
 from flopbalance.trainers.modes import Mode
 
 MEETING = {
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     problem = read_problem(options)
     objective = options.objective
     modes = problem.modes()
-    planned, refused = problem.plan_each(progress(modes, "compare"))
+    planned, refused = problem.plan_each(modes)
     if not planned:
         raise refused[modes[0]]
     first = next(iter(planned.values()))
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     cells = dict(zip(planned, zip(*(cells for cells, _ in columns), strict=True), strict=True))
     rows = [(mode.name, *cells.get(mode, ["-"] * len(COLUMNS))) for mode in modes]
     row_of = [modes.index(mode) for mode in planned]
-    marks = {(row_of[place], column) for column, (_, marked) in enumerate(columns, start=1) for place in marked}
+    marks = {(row_of[position], column) for column, (_, marked) in enumerate(columns, start=1) for position in marked}
     print(problem.describe(first.schedule), end="\n\n")
     header = ["mode", *(column.title for column in COLUMNS)]
     print(format_table(header, rows, best=marks, colour=wants_colour(sys.stdout)), end="\n\n")
@@ -151,4 +151,4 @@ def _advice(best: Result, results: Sequence[Result], objective: str) -> str:
 
 def _over_cap(result: Result) -> str:
     count = result.report.over_cap
-    return f"{count:,} micro-batch{'es' * (count != 1)}" if count else "no micro-batch"
+    return counted(count, "micro-batch") if count else "no micro-batch"

@@ -1,4 +1,4 @@
-"""``flopbalance costs``: published against exact FLOPs, per family and length, and what it does to the balance."""
+"""``flopbalance costs``: published compared with exact FLOPs by family and length, and what it does to balance."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = _parser().parse_args(arguments)
             code: int = options.run(options)
         finally:
-            print(end="", flush=True)  # here, where a full disk or a broken pipe can still be told
+            print(end="", flush=True)  # here, where a full disk or a broken pipe can still be reported
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flopbalance.commands.problem import Planned, add_problem_options, cost_unit, meeting, read_problem, reasons
+from flopbalance.commands.options import add_problem_options
+from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
+from flopbalance.fields import Fields
 from flopbalance.reports.explanation import explain
 from flopbalance.schedules.schedule import Schedule
 from flopbalance.text import format_table
@@ -41,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     if ending is not None and ending not in WRITERS:
         raise ValueError(f"--out must end in {' or '.join(WRITERS)}, got {options.out}")
     problem = read_problem(options)
-    chosen = chosen_mode(options)
+    chosen = chosen_mode(Fields(options, "options"))
     modes = problem.modes()
     planned, refused = problem.plan_each(modes)
     if chosen in refused:

@@ -7,18 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flopbalance.commands.problem import (
-    Planned,
-    add_objective_option,
-    add_problem_options,
-    cost_unit,
-    meeting,
-    read_problem,
-    reasons,
-)
+from flopbalance.commands.options import add_objective_option, add_problem_options
+from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
+from flopbalance.fields import Fields
 from flopbalance.reports.figures import figure_as_svg, plot_comparison
 from flopbalance.reports.page import html_page
-from flopbalance.trainers.modes import MODES, chosen_mode, most_thorough
+from flopbalance.trainers.modes import chosen_mode, most_thorough
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"--out must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {options.out}")
     problem = read_problem(options)
-    before, after = MODES[0], chosen_mode(options)
+    before, after = problem.modes()[0], chosen_mode(Fields(options, "options"))
     if after == before:
         after = most_thorough(problem.modes(), options.objective)
     planned, refused = problem.plan_each((before, after))

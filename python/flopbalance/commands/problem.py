@@ -3,27 +3,27 @@
 import argparse
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import as_amount, as_count
+from flopbalance.commands.options import BUILT_IN_BATCH_SIZE
 from flopbalance.costs.fitted import FittedCost
-from flopbalance.costs.sources import SOURCES, read_cost
+from flopbalance.costs.sources import read_cost
 from flopbalance.errors import ScheduleError
+from flopbalance.fields import Fields
 from flopbalance.lengths.files import read_lengths
 from flopbalance.lengths.synthetic import Rollout, synthetic_rollout
-from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage, plan
+from flopbalance.planning.plan import Objective, plan
 from flopbalance.reports.balance import BalanceReport, report
 from flopbalance.reports.timeline import Meeting
 from flopbalance.schedules.schedule import Schedule
 from flopbalance.text import counted
-from flopbalance.trainers.arguments import add_balance_arguments, validate_balance_args
-from flopbalance.trainers.modes import MODES, Mode
-
-BUILT_IN_BATCH_SIZE = 128
+from flopbalance.trainers.arguments import validate_balance_args
+from flopbalance.trainers.modes import FIXED_MODES, MODES, Mode, plan_choices, token_cap
 
 
 class Planned(NamedTuple):
@@ -47,13 +47,11 @@ class Problem:
     micro_batch_multiple: int
     stages: int
     micro_batch_overhead: float
-    on_leftover: OnLeftover
-    on_oversize: OnOversize
-    on_shortage: OnShortage
+    choices: Mapping[str, Any]
 
     def modes(self) -> tuple[Mode, ...]:
-        """Return the modes that apply: a fixed batch size leaves nothing to pack."""
-        return tuple(mode for mode in MODES if self.micro_batch_size is None or mode.packing == "first-fit")
+        """Return the modes that apply."""
+        return MODES if self.micro_batch_size is None else FIXED_MODES
 
     def plan(self, mode: Mode) -> Planned:
         """Plan in a mode."""
@@ -81,7 +79,7 @@ class Problem:
         return planned, refused
 
     def flags(self, mode: Mode) -> str:
-        """Return the options with which a trainer plans in a mode; those that hold for every mode aside."""
+        """Return the options with which a trainer plans in a mode, except for those that hold for every mode."""
         flags = [mode.flag] if mode.flag else []
         if mode.objective == "pipeline" and self.micro_batch_overhead:
             flags.append(f"--micro-batch-overhead {self.micro_batch_overhead}")
@@ -90,26 +88,24 @@ class Problem:
         return " ".join(flags)
 
     def settings(self, mode: Mode) -> dict[str, Any]:
-        """Return what `plan` is told beside lengths and costs; some arguments only where the packing reads them."""
-        settings: dict[str, Any] = {
+        """Return the arguments of `plan` other than lengths and costs, as far as the mode reads them."""
+        offered = {
+            **self.choices,
+            "objective": mode.objective,
+            "pipeline_stages": self.stages,
+            "micro_batch_overhead": self.micro_batch_overhead,
+        }
+        return {
             "dp_size": self.dp_size,
             "max_tokens": self.max_tokens,
             "micro_batch_size": self.micro_batch_size,
             "rollout_ids": self.rollout.rollout_ids,
             "global_batch_size": self.global_batch_size,
             "micro_batch_multiple": self.micro_batch_multiple,
-            "packing": mode.packing if self.micro_batch_size is None else "fixed",
+            "packing": mode.packing,
             "balance_ranks": mode.balance_ranks,
-            "on_leftover": self.on_leftover,
+            **{argument: value for argument, value in offered.items() if mode.reads(argument)},
         }
-        if settings["packing"] != "fixed":
-            settings["on_oversize"] = self.on_oversize
-        if settings["packing"] == "capped":
-            settings |= {"on_shortage": self.on_shortage, "objective": mode.objective}
-            if mode.objective == "pipeline":
-                settings["pipeline_stages"] = self.stages
-                settings["micro_batch_overhead"] = self.micro_batch_overhead
-        return settings
 
     def describe_lengths(self) -> str:
         """Return what there is to plan, in one phrase."""
@@ -135,92 +131,6 @@ def reasons(refused: Mapping[Mode, ScheduleError]) -> list[str]:
     return [f"No schedule for {mode.name}: {error}" for mode, error in refused.items()]
 
 
-def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], Any] = int) -> None:
-    """Add the options that `read_problem` reads; `count` is the type of those that a sweep varies."""
-    parser.description = (
-        f"{parser.description} Micro-batches hold as many samples as the cap allows, as if --use-dynamic-batch-size "
-        "were given, unless --micro-batch-size is."
-    )
-    lengths = parser.add_argument_group("lengths")
-    lengths.add_argument(
-        "file",
-        metavar="FILE",
-        nargs="?",
-        help="sample lengths: .txt, .csv, .tsv, .jsonl, .json, .npy, .npz or .parquet (with pip install "
-        "'flopbalance[parquet]'), also .gz; - is standard input (default: a built-in rollout of a reasoning model)",
-    )
-    lengths.add_argument("--column", metavar="NAME", help="the column or array that holds the lengths")
-    lengths.add_argument(
-        "--rollout-column", metavar="NAME", help="the one with rollout ids; a rollout stays in one step"
-    )
-    lengths.add_argument(
-        "--prompts",
-        type=int,
-        default=1024,
-        help="of the built-in rollout; the 8 answers to a prompt are one rollout (default: %(default)s)",
-    )
-    lengths.add_argument("--seed", type=int, default=0, help="of the built-in rollout (default: %(default)s)")
-
-    training = parser.add_argument_group("model and ranks")
-    training.add_argument(
-        "--model",
-        metavar="MODEL",
-        default="qwen3-8B",
-        help=f"{SOURCES}; FLOPs of a Hugging Face configuration are always exact (default: %(default)s)",
-    )
-    training.add_argument(
-        "--cost",
-        metavar="MODEL",
-        help="the cost to balance instead of --model, such as a fit of flopbalance calibrate; in the same forms",
-    )
-    training.add_argument(
-        "--dp-size", type=count, default="32", metavar="RANKS", help="data-parallel ranks (default: %(default)s)"
-    )
-    training.add_argument(
-        "--cp-size", type=int, default=1, metavar="GPUS", help="context-parallel GPUs of a rank (default: %(default)s)"
-    )
-    training.add_argument(
-        "--micro-batch-multiple",
-        type=int,
-        default=1,
-        metavar="N",
-        help="micro-batches per rank come in multiples of this, as interleaved pipelines need (default: %(default)s)",
-    )
-    training.add_argument(
-        "--stages", type=int, default=4, help="of the pipeline, where one is predicted (default: %(default)s)"
-    )
-    # Under a name of its own: unlike a trainer, a command always has a pipeline to predict, and an overhead not given
-    # may be one that was measured.
-    training.add_argument(
-        "--micro-batch-overhead",
-        dest="overhead",
-        type=float,
-        metavar="COST",
-        help="what every micro-batch of the pipeline costs beside its samples, in the unit of costs (default: that of "
-        "a fitted --cost, else 0)",
-    )
-    training.add_argument(
-        "--max-tokens-per-gpu",
-        type=count,
-        default="36864",
-        metavar="TOKENS",
-        help="token cap of a micro-batch, per context-parallel GPU (default: %(default)s)",
-    )
-    training.add_argument(
-        "--micro-batch-size",
-        type=int,
-        metavar="SAMPLES",
-        help="samples per micro-batch, instead of as many as the cap allows",
-    )
-    training.add_argument(
-        "--global-batch-size",
-        type=int,
-        metavar="ROLLOUTS",
-        help=f"rollouts per step (default: {BUILT_IN_BATCH_SIZE} of the built-in rollout, all those of a file)",
-    )
-    add_balance_arguments(parser)
-
-
 def read_problem(options: argparse.Namespace) -> Problem:
     """Read what the options name, after checking them as a trainer would."""
     if options.micro_batch_size is None:
@@ -240,32 +150,19 @@ def read_problem(options: argparse.Namespace) -> Problem:
         rollout=rollout,
         costs=np.asarray(cost.flops(rollout.lengths)),
         dp_size=options.dp_size,
-        max_tokens=options.max_tokens_per_gpu * as_count(options.cp_size, "--cp-size"),
+        max_tokens=token_cap(options.max_tokens_per_gpu, as_count(options.cp_size, "--cp-size")),
         micro_batch_size=None if options.use_dynamic_batch_size else options.micro_batch_size,
         global_batch_size=batch_size,
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
         micro_batch_overhead=as_amount(overhead, "--micro-batch-overhead"),
-        on_leftover=options.on_leftover,
-        on_oversize=options.on_oversize,
-        on_shortage=options.on_shortage,
+        choices=plan_choices(Fields(options, "options")),
     )
 
 
 def _source(options: argparse.Namespace) -> str:
     source: str = options.model if options.cost is None else options.cost
     return source
-
-
-def add_objective_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says which waiting counts, whatever the modes aim at."""
-    parser.add_argument(
-        "--objective",
-        choices=get_args(Objective),
-        default="step",
-        help="where ranks wait for each other: once a step, at every micro-batch, or once a step behind a pipeline "
-        "(default: %(default)s)",
-    )
 
 
 def meeting(objective: Objective) -> Meeting:

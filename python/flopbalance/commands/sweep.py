@@ -8,12 +8,13 @@ import itertools
 import sys
 
 from flopbalance.commands.compare import MEETING
-from flopbalance.commands.problem import add_objective_option, add_problem_options, read_problem
-from flopbalance.commands.progress import progress
+from flopbalance.commands.options import add_objective_option, add_problem_options
+from flopbalance.commands.problem import read_problem
 from flopbalance.errors import ScheduleError
+from flopbalance.fields import Fields
 from flopbalance.reports.balance import BalanceReport
 from flopbalance.text import format_table, wants_colour
-from flopbalance.trainers.modes import chosen_mode
+from flopbalance.trainers.modes import chosen_mode, token_cap
 
 HEADER = ("ranks", "cap (tokens)", "micro-batches", "largest (tokens)", "over cap", "idle", "time / shortest")
 IDLE = HEADER.index("idle")
@@ -47,11 +48,11 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     combinations = list(itertools.product(options.dp_size, options.max_tokens_per_gpu))
     options.dp_size, options.max_tokens_per_gpu = combinations[0]
-    problem, mode, objective = read_problem(options), chosen_mode(options), options.objective
+    problem, mode, objective = read_problem(options), chosen_mode(Fields(options, "options")), options.objective
     planned: dict[tuple[int, int], BalanceReport] = {}
     refused: dict[tuple[int, int], ScheduleError] = {}
-    for dp_size, cap in progress(combinations, "sweep"):
-        variant = dataclasses.replace(problem, dp_size=dp_size, max_tokens=cap * options.cp_size)
+    for dp_size, cap in combinations:
+        variant = dataclasses.replace(problem, dp_size=dp_size, max_tokens=token_cap(cap, options.cp_size))
         try:
             planned[dp_size, cap] = variant.plan(mode).report
         except ScheduleError as error:

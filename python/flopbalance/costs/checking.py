@@ -1,4 +1,4 @@
-"""Whether a cost deserves trust: predicted against measured times of the same micro-batches."""
+"""Whether a cost deserves trust: predicted compared with measured times of the same micro-batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USABLE_CORRELATION = 0.7
 
 @dataclass(frozen=True)
 class CostCheck:
-    """Predicted against measured times; what `check_costs` returns.
+    """Predicted compared with measured times; what `check_costs` returns.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ def check_costs(
     lengths: npt.ArrayLike | None = None,
     ranks: npt.ArrayLike | None = None,
 ) -> CostCheck:
-    """Hold a cost against measured times, before a long run relies on it.
+    """Compare a cost with measured times, before a long run relies on it.
 
     Parameters
     ----------
@@ -143,10 +143,10 @@ def _rank_correlation(some: Floats, others: Floats) -> float:
 
 def _ranks(values: Floats) -> Floats:
     """Positions in ascending order; equal values share the mean of theirs."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, positions, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     means: Floats = last - (counts - 1) / 2
-    return means[places]
+    return means[positions]
 
 
 def _imbalance(values: Floats, owners: npt.NDArray[np.int64]) -> float:

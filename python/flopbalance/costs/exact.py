@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flopbalance import _core
-from flopbalance.checks import as_integers
+from flopbalance.checks import as_count, as_integers
+from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.fitted import FittedCost, fit
 from flopbalance.costs.measurements import MicroBatchesLike
 from flopbalance.costs.models.decoder import LM_HEAD, Component, Decoder
 from flopbalance.costs.models.hugging_face import read_hugging_face
+from flopbalance.costs.models.layers import as_layers
 from flopbalance.costs.models.megatron import read_megatron
 from flopbalance.costs.models.shapes import load_shape
-from flopbalance.fields import as_coefficient, as_layers, as_windows, whole_number
 from flopbalance.text import format_table
 
 _COLUMNS = ("component", "FLOPs per token", "FLOPs per pair", "pairs within")
@@ -40,7 +41,7 @@ class CostModel:
     Parameters
     ----------
     per_token : int
-        FLOPs per token, the LM head aside.
+        FLOPs per token, except for the LM head.
     lm_head : int
         FLOPs per token of the LM head.
     per_pair : int
@@ -55,7 +56,7 @@ class CostModel:
     Raises
     ------
     ValueError
-        A coefficient is negative, no integer, or 2^59 and more.
+        A coefficient is negative, not a whole number, or 2^59 and more.
 
     Examples
     --------
@@ -121,7 +122,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            The file holds no configuration, the model is no decoder or one of unknown cost, a field is missing or
+            The file holds no configuration, the model is not a decoder or one of unknown cost, a field is missing or
             has no sensible value; the message names it.
 
         Warns
@@ -224,7 +225,7 @@ class CostModel:
     @classmethod
     def _of(cls, decoder: Decoder, mtp_layers: int, padded_vocab_size: int | None) -> CostModel:
         if padded_vocab_size is not None:
-            rows = whole_number(padded_vocab_size, "padded_vocab_size", minimum=decoder.vocabulary)
+            rows = as_count(padded_vocab_size, "padded_vocab_size", minimum=decoder.vocabulary)
             decoder = replace(decoder, vocabulary=rows)
         components = decoder.components(as_layers(mtp_layers, "mtp_layers", minimum=0))
         windows: Counter[int | None] = Counter()
@@ -258,7 +259,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            A length is negative or no whole number.
+            A length is negative or not a whole number.
         OverflowError
             A sequence costs 2^63 FLOPs and more; the message gives its index and length.
         """
@@ -277,7 +278,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            A length is negative or no whole number.
+            A length is negative or not a whole number.
 
         Examples
         --------
@@ -319,7 +320,7 @@ class CostModel:
         Raises
         ------
         ValueError
-            A length is negative or no whole number, or an option has no such value.
+            A length is negative or not a whole number, or an option has no such value.
 
         Examples
         --------

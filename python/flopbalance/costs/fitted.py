@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import Floats, Ints, as_lengths
+from flopbalance.checks import Floats, Ints, as_amount, as_lengths
+from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
-from flopbalance.fields import as_coefficient, as_windows
 from flopbalance.text import format_table
 
 TERMS = {
@@ -34,7 +33,7 @@ LEAST_INDEPENDENCE = 0.02
 """Part of a column, relative to its length, that the others must leave unexplained."""
 
 WIDEST_INTERVAL = 0.5
-"""Half of a 95 % interval, relative to its coefficient, beyond which the coefficient is not told."""
+"""Half of a 95 % interval, relative to its coefficient, beyond which the coefficient is not reported."""
 
 FOLDS = 10
 
@@ -87,10 +86,7 @@ class FittedCost:
 
     def __post_init__(self) -> None:
         for name in ("per_micro_batch", "per_token", "per_square", "per_sequence"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-                raise ValueError(f"{name} must be a finite number >= 0, got {value!r:.60}")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, as_amount(getattr(self, name), name))
         object.__setattr__(self, "per_pair", as_coefficient(self.per_pair, "per_pair"))
         object.__setattr__(self, "windows", as_windows(self.windows))
 
@@ -187,7 +183,7 @@ def fit(
     matrix = np.column_stack(list(columns.values()))
     _refuse_alike(matrix / times[:, None], list(columns), batches)
     coefficients, errors = _robust_fit(matrix, times)
-    _refuse_untold(dict(zip(columns, zip(coefficients, errors, strict=True), strict=True)), batches)
+    _refuse_uncertain(dict(zip(columns, zip(coefficients, errors, strict=True), strict=True)), batches)
     return FittedCost(
         **dict(zip(columns, coefficients.tolist(), strict=True)),
         per_pair=per_pair,
@@ -301,10 +297,10 @@ def _refuse_alike(design: Floats, names: list[str], batches: MicroBatches) -> No
             raise ValueError(f"micro_batches cannot tell {name} from the others: {_reason(batches)}")
 
 
-def _refuse_untold(told: dict[str, tuple[Any, Any]], batches: MicroBatches) -> None:
+def _refuse_uncertain(fitted: dict[str, tuple[Any, Any]], batches: MicroBatches) -> None:
     """Refuse a fit whose noise hides what a token or its attention costs."""
     for name in ("per_token", "per_square"):
-        value, error = told[name]
+        value, error = fitted[name]
         if _NORMAL_95 * error > WIDEST_INTERVAL * value:
             raise ValueError(
                 f"micro_batches cannot tell {name}, {value:.2g} ± {_NORMAL_95 * error:.2g}: {_reason(batches)}"

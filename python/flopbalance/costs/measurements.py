@@ -47,7 +47,7 @@ class MicroBatches:
         Raises
         ------
         ValueError
-            A micro-batch is empty, offsets do not cover the lengths, or a length is negative or no integer.
+            A micro-batch is empty, offsets do not cover the lengths, or a length is negative or not a whole number.
 
         Examples
         --------

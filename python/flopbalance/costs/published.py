@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.checks import as_lengths
+from flopbalance.costs.models.layers import count_layers
 from flopbalance.costs.models.patterns import moe_layers
 from flopbalance.fields import Fields
 
@@ -63,7 +64,7 @@ class PublishedFlops:
             keys = 4 * hidden * fields.size("num_query_groups") * fields.size("kv_channels")
         attention = query + keys + 2 * hidden * hidden
         pairs = heads * (query_dim + value_dim)
-        num_layers = fields.layers("num_layers")
+        num_layers = count_layers(fields, "num_layers")
         moe = sum(_moe_layers(fields, num_layers))
         terms = []
         for layers, width in ((num_layers - moe, _dense_width), (moe, _experts_width)):
@@ -89,10 +90,7 @@ class PublishedFlops:
         ndarray of float64, shape (n, terms)
             Whole numbers, each rounded once.
         """
-        tokens = as_lengths(lengths, "lengths")
-        return np.column_stack(
-            [_core.curve_flops_rounded(tokens, per_token, per_square, 0, []) for per_token, per_square in self._terms]
-        )
+        return np.column_stack(self._each_term(lengths))
 
     def flops(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the FLOPs of each sequence.
@@ -109,9 +107,15 @@ class PublishedFlops:
         Raises
         ------
         ValueError
-            A length is negative or no whole number.
+            A length is negative or not a whole number.
         """
-        return functools.reduce(operator.add, self.terms(lengths).T)
+        return functools.reduce(operator.add, self._each_term(lengths))
+
+    def _each_term(self, lengths: npt.ArrayLike) -> list[npt.NDArray[np.float64]]:
+        tokens = as_lengths(lengths, "lengths")
+        return [
+            _core.curve_flops_rounded(tokens, per_token, per_square, 0, []) for per_token, per_square in self._terms
+        ]
 
 
 def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
@@ -132,7 +136,7 @@ def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
     Raises
     ------
     ValueError
-        A length is negative or no whole number, or a field of `args` is missing or has no sensible size.
+        A length is negative or not a whole number, or a field of `args` is missing or has no sensible size.
 
     See Also
     --------

@@ -14,7 +14,9 @@ from flopbalance.costs.fitted import FittedCost
 from flopbalance.costs.models.shapes import load_shape
 from flopbalance.costs.published import PublishedFlops
 from flopbalance.documents import read_json
-from flopbalance.trainers.arguments import FLOPS_MODELS
+
+FLOPS_MODELS = ("published", "exact")
+"""How the FLOPs of a trainer's arguments may be counted."""
 
 SOURCES = (
     "a built-in shape (flopbalance costs --list), a Hugging Face config.json or its folder, "
@@ -70,7 +72,7 @@ def read_cost(source: str | os.PathLike[str], flops_model: str = "exact") -> Cos
     Raises
     ------
     ValueError
-        The word is none of these; the message says what is wrong with the file or lists names near to it.
+        The word is none of these; the message says what is wrong with the file or lists similar names.
 
     Examples
     --------
@@ -98,7 +100,7 @@ def save_cost(cost: CostModel | FittedCost, path: str | os.PathLike[str]) -> Non
     Parameters
     ----------
     cost : CostModel or FittedCost
-        All of it is kept, the components of a model aside.
+        All of it is kept, except for the components of a model.
     path : path
         Replaced when it exists.
     """

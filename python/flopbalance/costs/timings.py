@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from flopbalance.checks import Ints, as_count, as_lengths
 from flopbalance.costs.measurements import MicroBatches
+from flopbalance.documents import long_cells, read_json_lines
 
 
 class Timings(NamedTuple):
@@ -47,7 +47,7 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
     Raises
     ------
     ValueError
-        The file is no such log; the message names file, line and field.
+        The file is not such a log; the message names file, line and field.
 
     Examples
     --------
@@ -62,8 +62,7 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path}: must end in {' or '.join(readers)}")
     batches, seconds, ranks = [], [], []
-    usual_limit = csv.field_size_limit(2**31 - 1)  # many sequences make a long cell
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with long_cells(), open(path, encoding="utf-8-sig", newline="") as file:
         try:
             for line, row in readers[path.suffix.lower()](file):
                 where = f"{path}:{line}"
@@ -77,8 +76,6 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
             raise ValueError(f"{path}: no UTF-8 text: {error}") from None
         except csv.Error as error:
             raise ValueError(f"{path}: no valid CSV: {error}") from None
-        finally:
-            csv.field_size_limit(usual_limit)
     if not batches:
         raise ValueError(f"{path}: must hold a micro-batch, found none")
     known = None if ranks[0] is None else np.array(ranks, dtype=np.int64)
@@ -93,13 +90,7 @@ def _csv_rows(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _json_rows(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, text in enumerate(file, start=1):
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{file.name}:{line}: no valid JSON: {error}") from None
+    for line, row in read_json_lines(enumerate(file, start=1), name=f"{file.name}: "):
         if not isinstance(row, dict):
             raise ValueError(f"{file.name}:{line}: must be a JSON object, got {type(row).__name__}")
         yield line, row

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flopbalance.reports.page import html_table
+from flopbalance.markup import html_table
 
 if TYPE_CHECKING:
     from flopbalance.checks import Ints

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.checks import Ints, as_count, as_lengths
-
-_VERSION = 1
-"""Of the saved form."""
+from flopbalance.text import counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,16 +20,11 @@ class _Arrays:
     """What schedules and their views share: read-only arrays, compared by value."""
 
     def __post_init__(self) -> None:
-        for name, value in self._arrays():
-            value = value.view()  # the caller's own array stays writable
-            value.flags.writeable = False
-            object.__setattr__(self, name, value)
-
-    def _arrays(self) -> Iterator[tuple[str, Ints]]:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        values = vars(self)
+        for name, value in values.items():
             if isinstance(value, np.ndarray):
-                yield field.name, value
+                values[name] = view = value.view()  # the caller's own array stays writable
+                view.setflags(write=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # read-only again
@@ -42,7 +35,7 @@ class _Arrays:
         return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     def __hash__(self) -> int:
-        return hash(tuple(array.tobytes() for _, array in self._arrays()))
+        return hash(tuple(value.tobytes() for value in vars(self).values() if isinstance(value, np.ndarray)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,11 +90,7 @@ class RankSchedule(_Arrays):
             first += count
 
     def __repr__(self) -> str:
-        batches, steps = len(self.micro_batch_tokens), len(self.micro_batches_per_step)
-        return (
-            f"RankSchedule(rank {self.rank}, {_count(steps, 'step')}, {_count(batches, 'micro-batch')} of at most "
-            f"{self.micro_batch_tokens.max(initial=0)} tokens, {_count(len(self.samples), 'sample')})"
-        )
+        return f"RankSchedule(rank {self.rank}, {_sizes(self)}, {counted(len(self.samples), 'sample', 'd')})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,7 +202,7 @@ class Schedule(_Arrays):
         )
 
     def to_lists(self) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
-        """Return the published nested lists, as `build_dp_schedule` does; they do not tell which samples are padding.
+        """Return the published nested lists, as `build_dp_schedule` does; they do not say which samples are padding.
 
         Examples
         --------
@@ -244,9 +233,9 @@ class Schedule(_Arrays):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule to an .npz file, under exactly this name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        with open(path, "wb") as file:
-            np.savez_compressed(file, version=_VERSION, **values)
+        from flopbalance.schedules.archive import write_archive  # only who saves or loads needs what it imports
+
+        write_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
@@ -257,80 +246,18 @@ class Schedule(_Arrays):
         ValueError
             When the file is not one, or is damaged: the message says what it is or lacks.
         """
-        with open(path, "rb") as file:
-            try:
-                values = _read_archive(file, [field.name for field in fields(cls)])
-                version = int(values.pop("version"))
-                dp_size, num_samples = int(values.pop("dp_size")), int(values.pop("num_samples"))
-                schedule = cls(dp_size=dp_size, num_samples=num_samples, **values)
-                schedule._validate(version)
-            except Exception as error:  # a damaged file can fail in any way that zip, NumPy or a missing name can
-                raise ValueError(f"path must be a schedule that save() wrote, got {os.fspath(path)}: {error}") from None
-        return schedule
+        from flopbalance.schedules.archive import read_archive
 
-    def _validate(self, version: int) -> None:
-        """Raise a ValueError that names the broken law."""
-        count = self.dp_size * int(self.micro_batches_per_step.sum())
-        placed = np.concatenate([self.samples[~self.is_padding], self.dropped])
-        laws = {
-            f"version is {_VERSION}": version == _VERSION,
-            "arrays are int64 of one dimension, and one of bool": all(
-                array.dtype == (np.bool_ if name == "is_padding" else np.int64) and array.ndim == 1
-                for name, array in self._arrays()
-            ),
-            "every step has micro-batches": bool((self.micro_batches_per_step > 0).all()),
-            "every rank has as many micro-batches": len(self.micro_batch_tokens) == count > 0,
-            "one offset more than micro-batches": len(self.micro_batch_offsets) == count + 1,
-            "offsets ascend from 0 to the number of placed samples": self.micro_batch_offsets[0] == 0
-            and self.micro_batch_offsets[-1] == len(self.samples)
-            and bool((np.diff(self.micro_batch_offsets) > 0).all()),
-            "every sample stands in one place": np.array_equal(np.sort(placed), np.arange(self.num_samples)),
-            "samples are of the input": bool(((self.samples >= 0) & (self.samples < self.num_samples)).all()),
-            "tokens are not negative": bool((self.micro_batch_tokens >= 0).all()),
-            "every step has rollouts": bool((self.rollouts_per_step > 0).all()),
-            "as many steps of rollouts as of micro-batches": len(self.rollouts_per_step)
-            == len(self.micro_batches_per_step),
-        }
-        for law, holds in laws.items():
-            if not holds:
-                raise ValueError(f"broken law: {law}")
+        return cls(**read_archive(path, [field.name for field in fields(cls)]))
 
     def __repr__(self) -> str:
-        batches, steps = len(self.micro_batch_tokens), len(self.micro_batches_per_step)
-        return (
-            f"Schedule({_count(self.dp_size, 'rank')}, {_count(steps, 'step')}, {_count(batches, 'micro-batch')} of at "
-            f"most {self.micro_batch_tokens.max(initial=0)} tokens, {len(self.samples)} of {self.num_samples} samples)"
-        )
+        ranks = counted(self.dp_size, "rank", "d")
+        return f"Schedule({ranks}, {_sizes(self)}, {len(self.samples)} of {self.num_samples} samples)"
 
     def _repr_html_(self) -> str:
         from flopbalance.schedules.notebook import schedule_html  # only notebooks need what it imports
 
         return schedule_html(self)
-
-
-def _read_archive(file: IO[bytes], names: list[str]) -> dict[str, Any]:
-    """Return the arrays of a file, which are the version and these, all of plain numbers."""
-    start = file.read(64).lstrip()
-    file.seek(0)
-    if not start.startswith(b"PK"):
-        kinds = {b"{": "JSON text", b"[": "JSON text", b"\x93NUMPY": "a single .npy array"}
-        found = next((kind for first, kind in kinds.items() if start.startswith(first)), "another kind of file")
-        raise ValueError(f"expected an .npz archive, found {found if start else 'an empty file'}")
-    with np.load(file, allow_pickle=False) as saved:
-        for name in ["version", *names]:
-            if name not in saved.files:
-                raise ValueError(f"expected an array {name!r}, found {', '.join(map(repr, saved.files)) or 'none'}")
-        for name in saved.files:
-            if name not in ["version", *names]:
-                raise ValueError(f"expected no array {name!r} beside those of a schedule")
-        values = {}
-        for name in saved.files:
-            try:
-                values[name] = saved[name]
-            except ValueError as error:  # NumPy's words are about allowing pickles, which may run anything
-                fault = "Python objects" if "pickle" in str(error) else f"a fault: {error}"
-                raise ValueError(f"expected plain numbers in {name!r}, found {fault}") from None
-        return values
 
 
 def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
@@ -349,6 +276,7 @@ def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
     return tokens
 
 
-def _count(count: int, noun: str) -> str:
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{count} {noun}{plural if count != 1 else ''}"
+def _sizes(schedule: RankSchedule | Schedule) -> str:
+    steps = counted(len(schedule.micro_batches_per_step), "step", "d")
+    batches = counted(len(schedule.micro_batch_tokens), "micro-batch", "d")
+    return f"{steps}, {batches} of at most {schedule.micro_batch_tokens.max(initial=0)} tokens"

@@ -3,10 +3,11 @@
 import argparse
 from typing import Any, TypeVar, get_args
 
-from flopbalance.checks import as_amount, as_count
+from flopbalance.checks import as_count
+from flopbalance.costs.sources import FLOPS_MODELS
+from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
-
-FLOPS_MODELS = ("published", "exact")
+from flopbalance.trainers.modes import refuse_contradictions
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--balance-data": {
@@ -165,20 +166,7 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     ValueError: --balance-by-flops needs --use-dynamic-batch-size
     """
     given = {flag: getattr(args, _attribute(flag), None) for flag in OPTIONS}
-    by_cost = [flag for flag in ("--balance-by-flops", "--balance-within-cap") if given[flag]]
-    if len(by_cost) > 1:
-        raise ValueError(
-            "--balance-within-cap excludes --balance-by-flops: the one keeps --max-tokens-per-gpu, the other may "
-            "exceed it"
-        )
-    if by_cost and not given["--use-dynamic-batch-size"]:
-        raise ValueError(f"{by_cost[0]} needs --use-dynamic-batch-size")
-    for flag in ("--balance-objective", "--on-shortage"):
-        if given[flag] not in (None, OPTIONS[flag]["default"]) and not given["--balance-within-cap"]:
-            raise ValueError(f"{flag} {given[flag]} needs --balance-within-cap")
-    overhead = as_amount(given["--micro-batch-overhead"] or 0, "--micro-batch-overhead")
-    if overhead and given["--balance-objective"] != "pipeline":
-        raise ValueError("--micro-batch-overhead needs --balance-objective pipeline")
+    refuse_contradictions(_Flags({_attribute(flag): value for flag, value in given.items()}, "args"))
     if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
         raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
     for flag, value in given.items():
@@ -190,11 +178,18 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     # Any namespace will do, even one whose class declares no such attributes.
     namespace: Any = args
-    if by_cost:
+    if given["--balance-by-flops"] or given["--balance-within-cap"]:
         namespace.balance_data = True
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
         namespace.log_probs_max_tokens_per_gpu = namespace.max_tokens_per_gpu
     return args
+
+
+class _Flags(Fields):
+    """Fields that messages call as the command line does."""
+
+    def name(self, field: str) -> str:
+        return f"--{field.replace('_', '-')}"
 
 
 def _attribute(flag: str) -> str:

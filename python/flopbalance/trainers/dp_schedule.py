@@ -9,16 +9,8 @@ import numpy.typing as npt
 from flopbalance.checks import as_count, as_integers, as_lengths
 from flopbalance.costs.sources import select_flops_model
 from flopbalance.fields import Fields
-from flopbalance.planning.plan import Packing, plan
-
-CHOICES = {
-    "balance_objective": "objective",
-    "micro_batch_overhead": "micro_batch_overhead",
-    "on_leftover": "on_leftover",
-    "on_oversize": "on_oversize",
-    "on_shortage": "on_shortage",
-}
-"""Arguments of a trainer beyond the published ones, and what `plan` calls them."""
+from flopbalance.planning.plan import plan
+from flopbalance.trainers.modes import chosen_mode, plan_choices, token_cap
 
 
 def build_dp_schedule(
@@ -100,34 +92,28 @@ def build_dp_schedule(
             "args.on_shortage must be 'error', got 'repeat': these lists cannot mark the samples that are repeated, so "
             "that a trainer would count them twice; use plan(...) and Schedule.is_padding"
         )
-    by_flops, within_cap = trainer.flag("balance_by_flops"), trainer.flag("balance_within_cap")
-    balance_data = trainer.flag("balance_data") or within_cap
-    if by_flops and within_cap:
-        raise ValueError("args.balance_within_cap must be False with args.balance_by_flops, got True")
-    packing: Packing = "fixed"
+    mode = chosen_mode(trainer)
     max_tokens = micro_batch_size = None
-    if trainer.flag("use_dynamic_batch_size"):
-        packing = "capped" if within_cap else "flops" if by_flops else "first-fit"
-        max_tokens = trainer.size("max_tokens_per_gpu") * parallel.size("cp_size")
-    else:
-        if by_flops or within_cap:
-            name = "balance_by_flops" if by_flops else "balance_within_cap"
-            raise ValueError(f"args.{name} must go with args.use_dynamic_batch_size, got no dynamic batching")
+    if mode.packing == "fixed":
         micro_batch_size = trainer.size("micro_batch_size")
+    else:
+        max_tokens = token_cap(trainer.size("max_tokens_per_gpu"), parallel.size("cp_size"))
+    costs = None
+    if mode.balance_ranks or mode.packing == "flops":
+        flops_model = trainer.get("flops_model")
+        costs = select_flops_model(args, "published" if flops_model is None else flops_model)
     interleaved = parallel.size("vpp_size") > 1
-    behind_pipeline = trainer.get("balance_objective") == "pipeline"
-    flops_model = "published" if trainer.get("flops_model") is None else trainer.get("flops_model")
     return plan(
         lengths,
-        costs=select_flops_model(args, flops_model) if by_flops or balance_data else None,
+        costs=costs,
         dp_size=parallel.size("dp_size"),
         max_tokens=max_tokens,
         micro_batch_size=micro_batch_size,
         rollout_ids=rollout_ids,
         global_batch_size=as_count(global_batch_size, "global_batch_size"),
         micro_batch_multiple=parallel.size("microbatch_group_size_per_vp_stage") if interleaved else 1,
-        packing=packing,
-        balance_ranks=balance_data,
-        pipeline_stages=trainer.size("pipeline_model_parallel_size") if behind_pipeline else 1,
-        **{keyword: trainer.get(field) for field, keyword in CHOICES.items() if trainer.get(field) is not None},
+        packing=mode.packing,
+        balance_ranks=mode.balance_ranks,
+        pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
+        **plan_choices(trainer),
     ).to_lists()

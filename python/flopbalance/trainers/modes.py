@@ -1,9 +1,14 @@
-"""The ways to balance that commands compare: one list, from the simplest to the most thorough."""
+"""From a trainer's arguments to those of `plan`: one table of the ways to balance, and the rules between the arguments.
 
-import argparse
+Trainers and commands read the same names; which flag or field a message names is up to the reader of the fields.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from flopbalance.checks import as_amount, as_choice
+from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, Packing
 
 
@@ -27,28 +32,95 @@ class Mode:
     balance_ranks: bool
     objective: Objective = "step"
 
-
-def _within_cap(objective: Objective, flag: str) -> Mode:
-    return Mode(f"within cap: {objective}", flag, "capped", balance_ranks=True, objective=objective)
+    def reads(self, argument: str) -> bool:
+        """Whether `plan` reads an argument in this mode, or only accepts its default."""
+        if argument == "on_oversize":
+            return self.packing != "fixed"
+        if argument in ("objective", "on_shortage"):
+            return self.packing == "capped"
+        return argument not in ("pipeline_stages", "micro_batch_overhead") or self.objective == "pipeline"
 
 
 MODES = (
     Mode("plain", "", "first-fit", balance_ranks=False),
     Mode("balance data", "--balance-data", "first-fit", balance_ranks=True),
     Mode("by FLOPs", "--balance-by-flops", "flops", balance_ranks=True),
-    _within_cap("step", "--balance-within-cap"),
-    _within_cap("micro-batch", "--balance-within-cap --balance-objective micro-batch"),
-    _within_cap("pipeline", "--balance-within-cap --balance-objective pipeline"),
+    Mode("within cap: step", "--balance-within-cap", "capped", True),
+    Mode(
+        "within cap: micro-batch", "--balance-within-cap --balance-objective micro-batch", "capped", True, "micro-batch"
+    ),
+    Mode("within cap: pipeline", "--balance-within-cap --balance-objective pipeline", "capped", True, "pipeline"),
 )
+"""What dynamic batching can do, from the simplest to the most thorough."""
+
+FIXED_MODES = (
+    Mode("plain", "", "fixed", balance_ranks=False),
+    Mode("balance data", "--balance-data", "fixed", balance_ranks=True),
+)
+"""What is left to do with as many samples in every micro-batch."""
+
+# The published schedule knows one more, which no command reaches.
+_FLOPS_IN_TURN = Mode("by FLOPs, dealt in turn", "--balance-by-flops", "flops", balance_ranks=False)
+_WITHIN_CAP = {mode.objective: mode for mode in MODES if mode.packing == "capped"}
+_BY_PACKING: dict[tuple[Packing, bool], Mode] = {
+    (mode.packing, mode.balance_ranks): mode
+    for mode in (*MODES, *FIXED_MODES, _FLOPS_IN_TURN)
+    if mode.packing != "capped"
+}
+
+CHOICES = {
+    "balance_objective": "objective",
+    "micro_batch_overhead": "micro_batch_overhead",
+    "on_leftover": "on_leftover",
+    "on_oversize": "on_oversize",
+    "on_shortage": "on_shortage",
+}
+"""Arguments of a trainer beyond the published ones, and what `plan` calls them."""
 
 
-def chosen_mode(options: argparse.Namespace) -> Mode:
-    """Return the most thorough mode that the options switch on."""
-    if options.balance_within_cap:
-        return next(mode for mode in MODES if mode.packing == "capped" and mode.objective == options.balance_objective)
-    if options.balance_by_flops:
-        return next(mode for mode in MODES if mode.packing == "flops")
-    return MODES[1] if options.balance_data else MODES[0]
+def plan_choices(trainer: Fields) -> dict[str, Any]:
+    """Return the arguments of `plan` that a trainer's arguments set beyond the published ones."""
+    return {keyword: value for field, keyword in CHOICES.items() if (value := trainer.get(field)) is not None}
+
+
+def chosen_mode(trainer: Fields) -> Mode:
+    """Return the mode that a trainer's arguments switch on, after `refuse_contradictions`."""
+    by_flops, within_cap = trainer.flag("balance_by_flops"), trainer.flag("balance_within_cap")
+    is_dynamic, balance_data = trainer.flag("use_dynamic_batch_size"), trainer.flag("balance_data")
+    refuse_contradictions(trainer)
+    if within_cap:
+        objective = trainer.get("balance_objective")
+        name = trainer.name("balance_objective")
+        return _WITHIN_CAP["step" if objective is None else as_choice(objective, Objective, name)]
+    packing: Packing = "fixed" if not is_dynamic else "flops" if by_flops else "first-fit"
+    return _BY_PACKING[packing, balance_data]
+
+
+def refuse_contradictions(trainer: Fields) -> None:
+    """Raise a ValueError if a trainer's arguments exclude each other, or one has no effect without another."""
+    by_flops, within_cap = trainer.get("balance_by_flops"), trainer.get("balance_within_cap")
+    if by_flops and within_cap:
+        raise ValueError(
+            f"{trainer.name('balance_within_cap')} excludes {trainer.name('balance_by_flops')}: the one keeps "
+            f"{trainer.name('max_tokens_per_gpu')}, the other may exceed it"
+        )
+    if (by_flops or within_cap) and not trainer.get("use_dynamic_batch_size"):
+        needy = "balance_by_flops" if by_flops else "balance_within_cap"
+        raise ValueError(f"{trainer.name(needy)} needs {trainer.name('use_dynamic_batch_size')}")
+    if not within_cap:
+        for field, default in (("balance_objective", "step"), ("on_shortage", "error")):
+            value = trainer.get(field)
+            if value is not None and value != default:
+                raise ValueError(f"{trainer.name(field)} {value} needs {trainer.name('balance_within_cap')}")
+    field, objective = "micro_batch_overhead", "balance_objective"
+    overhead = trainer.get(field)
+    if overhead and as_amount(overhead, trainer.name(field)) and trainer.get(objective) != "pipeline":
+        raise ValueError(f"{trainer.name(field)} needs {trainer.name(objective)} pipeline")
+
+
+def token_cap(max_tokens_per_gpu: int, cp_size: int) -> int:
+    """Return the token cap of a micro-batch, whose sequences the context-parallel GPUs of a rank share."""
+    return max_tokens_per_gpu * cp_size
 
 
 def most_thorough(modes: Sequence[Mode], objective: Objective) -> Mode:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from flopbalance.costs.models.decoder import Attention, Decoder, DenseMLP, Experts, Indexer, LatentAttention, Layer
-from flopbalance.costs.models.layers import groups, head_dim, layer_kinds, mixers, sparse_attention
+from flopbalance.costs.models.families import Family, known_family
+from flopbalance.costs.models.layers import count_layers, groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.documents import read_json
-from flopbalance.fields import Fields, whole_number
+from flopbalance.fields import Fields
 
 
 def read_hugging_face(config: Any) -> Decoder:
@@ -27,7 +28,7 @@ def read_hugging_face(config: Any) -> Decoder:
     Raises
     ------
     ValueError
-        The file holds no configuration, the model is no decoder or one of unknown cost, a field is missing or has no
+        The file holds no configuration, the model is not a decoder or one of unknown cost, a field is missing or has no
         sensible value; the message names it.
 
     Warns
@@ -40,12 +41,12 @@ def read_hugging_face(config: Any) -> Decoder:
     values = {"model_type": whole["model_type"], **text} if isinstance(text, Mapping) else whole
     nested = values is not whole
     _check_kind(values)
-    family = _FAMILIES.get(_ALIASES.get(values["model_type"], values["model_type"])) or _plain_family(values)
+    family = known_family(values["model_type"]) or _plain_family(values)
     own_names = {standard: values[own] for own, standard in family.names.items() if own in values}
     called = {standard: own for own, standard in family.names.items() if standard not in values}
     defaults = {**family.defaults, **(family.nested_defaults if nested else {})}
     fields = Fields({**defaults, **values, **own_names}, "config", called)
-    num_layers, hidden = fields.layers("num_hidden_layers"), fields.size("hidden_size")
+    num_layers, hidden = count_layers(fields, "num_hidden_layers"), fields.size("hidden_size")
     window = _window(fields)
     kinds = _kinds(fields, family, num_layers, window)
     full = (_latent_attention if family.latent else _attention)(fields, family, num_layers)
@@ -54,184 +55,6 @@ def read_hugging_face(config: Any) -> Decoder:
     notes = tuple(f"the {tower} tower is not counted" for tower in towers)
     return Decoder(hidden, fields.size("vocab_size"), layers, notes)
 
-
-Rule: TypeAlias = Callable[[Fields, int], bool]
-"""Whether a layer, given by its index, is of a kind."""
-
-
-def _every_layer(fields: Fields, layer: int) -> bool:
-    return True
-
-
-def _even_layers(fields: Fields, layer: int) -> bool:
-    return layer % 2 == 0
-
-
-def _upper_layers(fields: Fields, layer: int) -> bool:
-    return layer >= fields.size("max_window_layers", minimum=0)
-
-
-def _even_lower_layers(fields: Fields, layer: int) -> bool:
-    return layer % 2 == 0 and layer < fields.size("max_window_layers", minimum=0)
-
-
-def _but_every(interval: str) -> Rule:
-    """All layers but those at the end of an interval."""
-    return lambda fields, layer: (layer + 1) % fields.size(interval) != 0
-
-
-def _sparse_steps(fields: Fields, layer: int) -> bool:
-    """Qwen's rule for experts."""
-    dense = fields.get("mlp_only_layers") or ()
-    if not isinstance(dense, list | tuple):
-        raise ValueError(f"{fields.name('mlp_only_layers')} must be a list of layers, got {dense!r}")
-    for i, one in enumerate(dense):
-        whole_number(one, f"{fields.name('mlp_only_layers')}[{i}]", minimum=0)
-    return layer not in dense and (layer + 1) % fields.size("decoder_sparse_step") == 0
-
-
-def _after_dense_layers(fields: Fields, layer: int) -> bool:
-    """DeepSeek's rule for experts."""
-    return layer >= fields.size("first_k_dense_replace", minimum=0) and layer % fields.size_or("moe_layer_freq", 1) == 0
-
-
-@dataclass(frozen=True)
-class _ExpertFields:
-    """What a family calls its experts."""
-
-    layers: Rule = _every_layer
-    count: str = "num_experts"
-    width: str = "moe_intermediate_size"
-    #: Total width of the shared experts, or their count.
-    shared_width: str | None = None
-    shared_count: str | None = None
-    shared_gate: bool = False
-
-
-@dataclass(frozen=True)
-class _Family:
-    """How the configurations of a family are read."""
-
-    experts: _ExpertFields | None = None
-    latent: bool = False
-    #: Latent attention to the keys that an indexer chooses.
-    sparse: bool = False
-    output_gate: bool = False
-    #: Whether no number of key/value groups may mean something else than one for each head.
-    groups_needed: bool = False
-    #: Layers that slide, or are linear, where no ``layer_types`` are given.
-    sliding: Rule | None = None
-    linear: Rule | None = None
-    #: Values of fields that the family's configurations may leave out.
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    #: The same inside a multimodal configuration, which stores only what differs from its class.
-    nested_defaults: Mapping[str, Any] = field(default_factory=dict)
-    #: Own names of fields.
-    names: Mapping[str, str] = field(default_factory=dict)
-
-
-_QWEN_WINDOW = {"use_sliding_window": False, "max_window_layers": 28}
-_QWEN_EXPERTS = _ExpertFields(_sparse_steps)
-_QWEN_SHARED = replace(_QWEN_EXPERTS, shared_width="shared_expert_intermediate_size", shared_gate=True)
-_DEEPSEEK_EXPERTS = _ExpertFields(_after_dense_layers, count="n_routed_experts", shared_count="n_shared_experts")
-_LOCAL_EXPERTS = _ExpertFields(count="num_local_experts", width="intermediate_size")
-_HYBRID = _Family(
-    output_gate=True,
-    groups_needed=True,
-    linear=_but_every("full_attention_interval"),
-    defaults={"head_dim": 256, "full_attention_interval": 4, "decoder_sparse_step": 1},
-)
-
-_FAMILIES: Mapping[str, _Family] = {
-    "llama": _Family(),
-    "mistral": _Family(sliding=_every_layer, defaults={"num_key_value_heads": 8, "sliding_window": 4096}),
-    "mixtral": _Family(_LOCAL_EXPERTS, sliding=_every_layer, defaults={"num_key_value_heads": 8}),
-    "phi3": _Family(sliding=_every_layer),
-    "qwen2": _Family(sliding=_upper_layers, defaults=_QWEN_WINDOW, groups_needed=True),
-    "qwen2_moe": _Family(
-        _QWEN_SHARED,
-        sliding=_even_lower_layers,
-        defaults={**_QWEN_WINDOW, "decoder_sparse_step": 1},
-        groups_needed=True,
-    ),
-    "qwen3": _Family(sliding=_upper_layers, defaults={**_QWEN_WINDOW, "head_dim": 128}, groups_needed=True),
-    "qwen3_moe": _Family(
-        _QWEN_EXPERTS,
-        sliding=_every_layer,
-        defaults={"use_sliding_window": False, "decoder_sparse_step": 1},
-        groups_needed=True,
-    ),
-    "qwen3_next": replace(_HYBRID, experts=_QWEN_SHARED),
-    "qwen3_5_text": _HYBRID,
-    "qwen3_5_moe_text": replace(_HYBRID, experts=replace(_QWEN_SHARED, layers=_every_layer)),
-    "mimo": _Family(sliding=_upper_layers, defaults=_QWEN_WINDOW, groups_needed=True),
-    "chatglm": _Family(
-        names={
-            "num_layers": "num_hidden_layers",
-            "multi_query_group_num": "num_key_value_heads",
-            "kv_channels": "head_dim",
-            "ffn_hidden_size": "intermediate_size",
-            "padded_vocab_size": "vocab_size",
-        }
-    ),
-    "glm": _Family(defaults={"head_dim": 128}, groups_needed=True),
-    "glm4": _Family(defaults={"head_dim": 128}, groups_needed=True),
-    "glm4_moe": _Family(_DEEPSEEK_EXPERTS, groups_needed=True),
-    "glm4_moe_lite": _Family(_DEEPSEEK_EXPERTS, latent=True, defaults={"first_k_dense_replace": 1}),
-    "glm_moe_dsa": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True, defaults={"first_k_dense_replace": 3}),
-    "deepseek_v2": _Family(_DEEPSEEK_EXPERTS, latent=True),
-    "deepseek_v3": _Family(_DEEPSEEK_EXPERTS, latent=True),
-    "deepseek_v32": _Family(_DEEPSEEK_EXPERTS, latent=True, sparse=True),
-    "minimax_m2": _Family(replace(_LOCAL_EXPERTS, shared_width="shared_intermediate_size"), groups_needed=True),
-    "gpt_oss": _Family(
-        _LOCAL_EXPERTS,
-        sliding=_even_layers,
-        defaults={"num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128},
-    ),
-    "gemma": _Family(defaults={"head_dim": 256}, groups_needed=True),
-    "gemma2": _Family(
-        sliding=_even_layers, defaults={"num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096}
-    ),
-    "gemma3_text": _Family(
-        sliding=_but_every("sliding_window_pattern"),
-        defaults={
-            "num_key_value_heads": 4,
-            "head_dim": 256,
-            "sliding_window": 4096,
-            "sliding_window_pattern": 6,
-        },
-        nested_defaults={
-            "hidden_size": 2304,
-            "intermediate_size": 9216,
-            "num_hidden_layers": 26,
-            "num_attention_heads": 8,
-            "vocab_size": 262_208,
-        },
-        names={"_sliding_window_pattern": "sliding_window_pattern"},
-    ),
-    "seed_oss": _Family(defaults={"head_dim": 128}, groups_needed=True),
-    "olmo2": _Family(),
-}
-
-_ALIASES = {
-    "gemma3": "gemma3_text",
-    "glm4v": "glm4",
-    "glm4v_text": "glm4",
-    "glm4v_moe": "glm4_moe",
-    "glm4v_moe_text": "glm4_moe",
-    "kimi_k2": "deepseek_v3",
-    "mistral3": "mistral",
-    "qwen2_vl": "qwen2",
-    "qwen2_vl_text": "qwen2",
-    "qwen2_5_vl": "qwen2",
-    "qwen2_5_vl_text": "qwen2",
-    "qwen3_vl": "qwen3",
-    "qwen3_vl_text": "qwen3",
-    "qwen3_vl_moe": "qwen3_moe",
-    "qwen3_vl_moe_text": "qwen3_moe",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-}
 
 # Fields of layers that are not those of a plain decoder.
 _NOT_PLAIN = re.compile(
@@ -249,19 +72,21 @@ def _check_kind(values: Mapping[str, Any]) -> None:
             raise ValueError(f"config.{name} must be {expected}, got {values[name]!r}")
     for name, both_ways in (("use_bidirectional_attention", (True, "all")), ("is_causal", (False,))):
         if values.get(name) is not None and values[name] in both_ways:
-            raise ValueError(f"config.{name} = {values[name]!r}: the model is no decoder, its attention is not causal")
+            raise ValueError(
+                f"config.{name} = {values[name]!r}: the model is not a decoder, its attention is not causal"
+            )
     for architecture in values.get("architectures") or ():
         if "Bidirectional" in str(architecture):
-            raise ValueError(f"config.architectures = {architecture!r} is no decoder: its attention is not causal")
+            raise ValueError(f"config.architectures = {architecture!r} is not a decoder: its attention is not causal")
 
 
-def _plain_family(values: Mapping[str, Any]) -> _Family:
+def _plain_family(values: Mapping[str, Any]) -> Family:
     """Read an unknown family as a plain decoder, with a warning, if its fields describe one."""
     name = f"model_type {values['model_type']!r}"
     architectures = values.get("architectures") or ["ForCausalLM"]
     decodes = any(re.search("CausalLM|ConditionalGeneration|LMHead", str(one)) for one in architectures)
     if values.get("is_encoder_decoder") or _ENCODERS.search(str(values["model_type"]).lower()) or not decodes:
-        raise ValueError(f"{name} is no decoder: its attention is not causal")
+        raise ValueError(f"{name} is not a decoder: its attention is not causal")
     for own, value in values.items():
         if value and _NOT_PLAIN.search(own):
             raise ValueError(f"{name} is not known, and config.{own} is no field of a plain decoder")
@@ -271,7 +96,7 @@ def _plain_family(values: Mapping[str, Any]) -> _Family:
     if values.get("sliding_window") and values.get("use_sliding_window", True) and not values.get("layer_types"):
         raise ValueError(f"{name} is not known, and config.layer_types does not say which layers slide")
     warnings.warn(f"{name} is not known: read as a plain decoder with a gated MLP", stacklevel=4)
-    return _Family()
+    return Family()
 
 
 def _window(fields: Fields) -> int | None:
@@ -280,7 +105,7 @@ def _window(fields: Fields) -> int | None:
     return fields.size("sliding_window") if wanted and fields.flag("use_sliding_window", default=True) else None
 
 
-def _kinds(fields: Fields, family: _Family, num_layers: int, window: int | None) -> list[str]:
+def _kinds(fields: Fields, family: Family, num_layers: int, window: int | None) -> list[str]:
     """Kind of each layer: named, or by the rule of the family."""
     if fields.get("layer_types") is not None and not family.sparse:
         return layer_kinds(fields, num_layers)
@@ -290,7 +115,7 @@ def _kinds(fields: Fields, family: _Family, num_layers: int, window: int | None)
     return [kind if rule(fields, layer) else "full_attention" for layer in range(num_layers)]
 
 
-def _attention(fields: Fields, family: _Family, num_layers: int) -> Sequence[Attention | LatentAttention]:
+def _attention(fields: Fields, family: Family, num_layers: int) -> Sequence[Attention | LatentAttention]:
     heads = fields.size("num_attention_heads")
     if family.groups_needed and not fields.has("num_key_value_heads"):
         raise ValueError(f"{fields.name('num_key_value_heads')} is missing")
@@ -304,7 +129,7 @@ def _attention(fields: Fields, family: _Family, num_layers: int) -> Sequence[Att
     return [attention] * num_layers
 
 
-def _latent_attention(fields: Fields, family: _Family, num_layers: int) -> Sequence[Attention | LatentAttention]:
+def _latent_attention(fields: Fields, family: Family, num_layers: int) -> Sequence[Attention | LatentAttention]:
     attention = LatentAttention(
         heads=fields.size("num_attention_heads"),
         query_rank=fields.size_or_none("q_lora_rank"),
@@ -319,7 +144,7 @@ def _latent_attention(fields: Fields, family: _Family, num_layers: int) -> Seque
     return sparse_attention(fields, replace(attention, window=fields.size("index_topk")), indexer, "index_", num_layers)
 
 
-def _mlps(fields: Fields, family: _Family, num_layers: int) -> list[DenseMLP | Experts]:
+def _mlps(fields: Fields, family: Family, num_layers: int) -> list[DenseMLP | Experts]:
     names = family.experts
     if names is None:
         return [DenseMLP(fields.size("intermediate_size"))] * num_layers

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+from flopbalance.checks import as_count
 from flopbalance.costs.models.decoder import Attention, DeltaNet, Indexer, LatentAttention
 from flopbalance.fields import Fields
 
+MOST_LAYERS = 10_000
+"""No model has more; each is held in memory."""
+
 _KINDS = ("full_attention", "sliding_attention", "linear_attention")
+
+
+def as_layers(value: Any, name: str, minimum: int = 1) -> int:
+    """Return a number of layers."""
+    layers = as_count(value, name, minimum)
+    if layers > MOST_LAYERS:
+        raise ValueError(f"{name} must be <= {MOST_LAYERS:,}, got {value}")
+    return layers
+
+
+def count_layers(fields: Fields, field: str) -> int:
+    """Value of a field that says how many layers there are."""
+    return as_layers(fields.size(field), fields.name(field))
 
 
 def layer_kinds(fields: Fields, num_layers: int) -> list[str]:

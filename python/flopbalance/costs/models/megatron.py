@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from flopbalance.checks import as_count
 from flopbalance.costs.models.decoder import Attention, Decoder, DenseMLP, Experts, Indexer, LatentAttention, Layer
-from flopbalance.costs.models.layers import groups, head_dim, layer_kinds, mixers, sparse_attention
+from flopbalance.costs.models.layers import count_layers, groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.costs.models.patterns import moe_layers, special_layers
-from flopbalance.fields import Fields, whole_number
+from flopbalance.fields import Fields
 
 # What makes a gated MLP; a trainer that knows none of these names has no other.
 _GATED = ("swiglu", "quick_geglu", "gated_linear_unit")
@@ -38,7 +39,7 @@ def read_megatron(args: Any) -> Decoder:
     for field in _OTHER_LAYERS:
         if fields.get(field):
             raise ValueError(f"{fields.name(field)} = {fields.get(field)!r} has layers of unknown cost")
-    num_layers, hidden = fields.layers("num_layers"), fields.size("hidden_size")
+    num_layers, hidden = count_layers(fields, "num_layers"), fields.size("hidden_size")
     variant = _has_variant(fields)
     latent = fields.flag("multi_latent_attention")
     full = _latent_attention(fields, variant, num_layers) if latent else [_attention(fields, hidden)] * num_layers
@@ -111,7 +112,7 @@ def _window(fields: Fields) -> int | None:
     name = fields.name("window_size")
     if len(window) != 2 or window[1] not in (0, -1):
         raise ValueError(f"{name} must be (keys before the token, 0), got {window!r}")
-    before = whole_number(window[0], f"{name}[0]", minimum=-1)
+    before = as_count(window[0], f"{name}[0]", minimum=-1)
     return None if before == -1 else before + 1
 
 

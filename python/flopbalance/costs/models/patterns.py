@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flopbalance.fields import whole_number
+from flopbalance.checks import as_count
 
 _MOST_LAYERS = 100_000
 _LONGEST_TEXT = 4_000
@@ -29,7 +29,7 @@ def moe_layers(frequency: Any, num_layers: int) -> list[bool]:
     Raises
     ------
     ValueError
-        A list of another length, an entry that is not an integer >= 0, a frequency below 1, or another text.
+        A list of another length, an entry that is not a whole number >= 0, a frequency below 1, or another text.
 
     Examples
     --------
@@ -57,11 +57,11 @@ def _pattern(value: Any, name: str, num_layers: int, rule: Callable[[int, int], 
     if isinstance(value, str):
         value = parse_pattern(value, name)
     if not isinstance(value, list | tuple | np.ndarray):
-        every = whole_number(value, name, minimum=1)
+        every = as_count(value, name)
         return [rule(layer, every) for layer in range(num_layers)]
     if len(value) != num_layers:
         raise ValueError(f"{name} must have an entry for each of {num_layers} layers, got {len(value)}")
-    return [whole_number(entry, f"{name}[{i}]", minimum=0) > 0 for i, entry in enumerate(value)]
+    return [as_count(entry, f"{name}[{i}]", minimum=0) > 0 for i, entry in enumerate(value)]
 
 
 def parse_pattern(text: str, name: str) -> int | list[int]:
@@ -86,7 +86,7 @@ def parse_pattern(text: str, name: str) -> int | list[int]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     shown = text if len(text) <= 60 else f"{text[:60]}..."
-    raise ValueError(f"{name} must be an integer or lists joined by + and *, got {shown!r}")
+    raise ValueError(f"{name} must be a whole number or lists joined by + and *, got {shown!r}")
 
 
 def _value(node: ast.expr) -> int | list[int]:

@@ -7,9 +7,6 @@ from typing import Any
 
 Shape = dict[str, Any]
 
-_FOR_TESTS = ("seed-test-tiny", "variant-moe-freq-2", "variant-moe-no-freq")
-"""Shapes that no one trains: they load as all others do, but no list shows them."""
-
 
 def load_shape(name: str) -> Shape:
     """Return the arguments of a built-in model, in Megatron's names.
@@ -39,7 +36,7 @@ def load_shape(name: str) -> Shape:
     shapes = built_in_shapes()
     names = {known.lower(): known for known in shapes}
     if name.lower() not in names:
-        near = difflib.get_close_matches(name.lower(), map(str.lower, shape_names()), n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
         hint = f"near it: {', '.join(names[one] for one in near)}; all: " if near else ""
         raise ValueError(f"model must be a built-in shape, got {name!r}; {hint}flopbalance costs --list")
     return shapes[names[name.lower()]]
@@ -53,17 +50,11 @@ def shape_names() -> list[str]:
     >>> shape_names()[0], len(shape_names())
     ('deepseek-v3', 41)
     """
-    return sorted(built_in_shapes().keys() - set(_FOR_TESTS), key=str.lower)
+    return sorted(built_in_shapes(), key=str.lower)
 
 
 def built_in_shapes() -> dict[str, Shape]:
-    """Return all built-in models by name, and the shapes that only tests use.
-
-    Examples
-    --------
-    >>> built_in_shapes().keys() >= set(shape_names())
-    True
-    """
+    """Return all built-in models by name."""
     text = importlib.resources.files(__package__).joinpath("shapes.json").read_text(encoding="utf-8")
     shapes: dict[str, Shape] = json.loads(text)
     return shapes
