@@ -2,8 +2,8 @@
 
 `make bench-check` checks, with 3 % of slack; `make bench-record` counts anew. The counts belong to one compiler on
 one processor type. A gate that cannot run fails: without valgrind, or where the counts were recorded with another
-compiler. Where that is no fault (macOS has no valgrind), SKIP_BENCH_CHECK=1 says so, and the check prints that it did not
-run.
+compiler. Where that is no fault (macOS has no valgrind), SKIP_BENCH_CHECK=1 says so, and the check prints that it did
+not run.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def main() -> None:
     known = json.loads(FILE.read_text()) if FILE.exists() else {"compiler": "nothing", "instructions": {}}
     if not record and known["compiler"] != compiler():
         raise SystemExit(
-            f"instruction counts: recorded with {known['compiler']}, this is {compiler()}; make bench-record where that "
-            "is the new compiler of rust-toolchain.toml, or set SKIP_BENCH_CHECK=1"
+            f"instruction counts: recorded with {known['compiler']}, this is {compiler()}; make bench-record where "
+            "that is the new compiler of rust-toolchain.toml, or set SKIP_BENCH_CHECK=1"
         )
     if not record and set(known["instructions"]) != set(WORKLOADS):
         raise SystemExit("instruction counts: the record is of other workloads; make bench-record")

@@ -62,3 +62,17 @@ def counted(count: int, noun: str, form: str = ",") -> str:
     """
     plural = "es" if noun.endswith("ch") else "s"
     return f"{count:{form}} {noun if count == 1 else noun + plural}"
+
+
+def si_prefix(largest: float) -> tuple[float, str]:
+    """Return the power of 1000 that leaves numbers up to `largest` one to three digits, and its SI prefix.
+
+    Examples
+    --------
+    >>> si_prefix(999), si_prefix(1000), si_prefix(2.5e16)
+    ((1.0, ''), (1000.0, 'k'), (1000000000000000.0, 'P'))
+    """
+    power = 0
+    while power < 10 and largest >= 1000 ** (power + 1):
+        power += 1
+    return 1000.0**power, ["", *"kMGTPEZYRQ"][power]

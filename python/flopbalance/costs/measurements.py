@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import Ints, as_integers, as_lengths
-from flopbalance.schedules.schedule import RankSchedule, Schedule, planned_lengths
+from flopbalance.schedules.schedule import RankSchedule, Schedule, micro_batch_sums, planned_lengths
 
 MicroBatchesLike: TypeAlias = (
     "MicroBatches | Schedule | RankSchedule | tuple[npt.ArrayLike, npt.ArrayLike] | Sequence[npt.ArrayLike]"
@@ -82,8 +82,7 @@ class MicroBatches:
 
     def sums(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Sum of a value over the sequences of each micro-batch."""
-        total: npt.NDArray[np.float64] = np.add.reduceat(values.astype(np.float64), self.offsets[:-1])
-        return total
+        return micro_batch_sums(values.astype(np.float64), self.offsets)
 
     def take(self, chosen: Sequence[int]) -> MicroBatches:
         """Return some of the micro-batches, in the order given."""

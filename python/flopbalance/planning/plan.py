@@ -109,8 +109,8 @@ def plan(
         balances.
     objective : {"step", "micro-batch", "pipeline"}, default "step"
         What ``packing="capped"`` makes short: where ranks meet once a step, the largest sum of a rank's costs; where
-        they meet at every micro-batch (fully sharded or expert-parallel training), the dearest first micro-batch plus
-        the dearest second and so on; or, for a pipeline on each rank, the largest ``Σ c + (stages - 1) · max c`` of a
+        they meet at every micro-batch (fully sharded or expert-parallel training), the costliest first micro-batch plus
+        the costliest second and so on; or, for a pipeline on each rank, the largest ``Σ c + (stages - 1) · max c`` of a
         rank, with cheap micro-batches at both ends and as many of them as make it short.
     pipeline_stages : int, default 1
         Stages of the pipeline, with ``objective="pipeline"``.

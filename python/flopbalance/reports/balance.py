@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import CostFunction, Ints, as_amount, as_count, as_float_costs
+from flopbalance.reports.measures import Measures, above_cap, idle_share
 from flopbalance.schedules.schedule import Schedule, planned_lengths
 from flopbalance.text import counted
 
@@ -22,14 +22,14 @@ class BalanceReport:
     step_time : float
         Where ranks meet once a step: the largest sum of a rank's costs.
     micro_batch_time : float
-        Where ranks meet at every micro-batch: the dearest first one, plus the dearest second, and so on.
+        Where ranks meet at every micro-batch: the costliest first one, plus the costliest second, and so on.
     pipeline_time : float
         Where each rank is a pipeline and ranks meet once a step: the largest ``Σ c + (stages - 1) · max c``, with the
         overhead of a micro-batch in every ``c``.
     mean_time : float
         The mean cost of a rank, which would be the time if no rank waited for another.
     lower_bound : float
-        No schedule of these samples in these steps is faster: the mean cost of a rank, or the dearest sample.
+        No schedule of these samples in these steps is faster: the mean cost of a rank, or the costliest sample.
     idle_shares : ndarray of float64, shape (dp_size,)
         The share of the step time in which each rank has nothing to do.
     micro_batches : int
@@ -67,8 +67,7 @@ class BalanceReport:
 
     def idle_share(self, objective: str) -> float:
         """Return the share of the time in which the mean rank has nothing to do."""
-        time = self.times[objective]
-        return 1 - self.mean_time / time if time else 0.0
+        return idle_share(self.mean_time, self.times[objective])
 
     def excess(self, time: float) -> float:
         """Return how far a time is above the lower bound, as a share of it."""
@@ -174,34 +173,25 @@ def report(
     """
     tokens = planned_lengths(schedule, lengths)
     weights = as_float_costs(costs, tokens, schedule.num_samples)
-    cap, stages = as_count(max_tokens, "max_tokens"), as_count(pipeline_stages, "pipeline_stages")
-    overhead = as_amount(micro_batch_overhead, "micro_batch_overhead")
-    placed = weights[schedule.samples]
-    batches = schedule.micro_batch_offsets[:-1]
-
-    def by_step(operation: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        by_rank = values.reshape(schedule.dp_size, -1)
-        folded: npt.NDArray[Any] = operation.reduceat(by_rank, schedule.step_starts, axis=1)
-        return folded
-
-    micro_batches = np.add.reduceat(placed, batches)
-    work, dearest = by_step(np.add, micro_batches), by_step(np.maximum, micro_batches)
-    dearest_sample = by_step(np.maximum, np.maximum.reduceat(placed, batches)).max(axis=0)
-    step_time = work.max(axis=0).sum()
-    pipeline_times = (work + (stages - 1) * dearest).max(axis=0)
-    pipeline_times += overhead * (schedule.micro_batches_per_step + stages - 1)
-    several = schedule.sample_counts > 1
-    most = int(schedule.token_counts[several].max(initial=0))
+    cap = as_count(max_tokens, "max_tokens")
+    measures = Measures.of(
+        schedule,
+        weights,
+        pipeline_stages=as_count(pipeline_stages, "pipeline_stages"),
+        micro_batch_overhead=as_amount(micro_batch_overhead, "micro_batch_overhead"),
+    )
+    together, _ = above_cap(schedule.token_counts, schedule.sample_counts, cap)
+    step_time, busy = float(measures.times["step"].sum()), measures.busy.sum(axis=1)
     return BalanceReport(
-        step_time=float(step_time),
-        micro_batch_time=float(micro_batches.reshape(schedule.dp_size, -1).max(axis=0).sum()),
-        pipeline_time=float(pipeline_times.sum()),
-        mean_time=float(work.mean(axis=0).sum()),
-        lower_bound=float(np.maximum(work.mean(axis=0), dearest_sample).sum()),
-        idle_shares=1 - work.sum(axis=1) / step_time if step_time else np.zeros(schedule.dp_size),
-        micro_batches=len(batches),
-        over_cap=int(((schedule.token_counts > cap) & several).sum()),
-        worst_over_cap=most / cap,
+        step_time=step_time,
+        micro_batch_time=float(measures.times["micro-batch"].sum()),
+        pipeline_time=float(measures.times["pipeline"].sum()),
+        mean_time=float(measures.mean_times.sum()),
+        lower_bound=float(measures.lower_bounds.sum()),
+        idle_shares=1 - busy / step_time if step_time else np.zeros(schedule.dp_size),
+        micro_batches=len(schedule.micro_batch_tokens),
+        over_cap=int(together.sum()),
+        worst_over_cap=int(schedule.token_counts[schedule.sample_counts > 1].max(initial=0)) / cap,
         largest_tokens=int(schedule.micro_batch_tokens.max()),
         step_samples=schedule.step_samples,
         step_tokens=schedule.step_tokens,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import Ints, as_count, as_lengths
+from flopbalance.reports.measures import above_cap
 from flopbalance.schedules.schedule import Schedule
 
 _LOGGER = logging.getLogger("flopbalance")
@@ -76,7 +77,8 @@ balance within the cap. This is said once.
         return self._check(tokens, np.array([len(batch) for batch in batches]))
 
     def _check(self, tokens: Ints, samples: Ints) -> int:
-        over_cap = tokens[(tokens > self.max_tokens) & (samples > 1)]
+        together, _ = above_cap(tokens, samples, self.max_tokens)
+        over_cap = tokens[together]
         if len(over_cap) and not self._has_warned:
             self._has_warned = True
             self.logger.warning(

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Floats, Ints, as_float_costs
+from flopbalance.checks import CostFunction, Floats, Ints, as_choice, as_float_costs
 from flopbalance.errors import ScheduleError
 from flopbalance.planning.plan import plan
-from flopbalance.reports.timeline import Meeting, Timeline, idle_share, si_prefix, timelines, worst_step
+from flopbalance.reports.measures import Measures, above_cap
+from flopbalance.reports.timeline import Meeting
 from flopbalance.schedules.schedule import Schedule, planned_lengths
-from flopbalance.text import counted, format_table
+from flopbalance.text import counted, format_table, si_prefix
 
 _SHOWN = 5
 """At most so many samples are listed as a cause."""
@@ -81,9 +82,9 @@ class Explanation:
     late : float
         For how much of the difference the rank is to blame.
     dearest : Cause
-        The dearest sample of the step.
+        The costliest sample of the step.
     causes : tuple of Cause
-        The fewest samples of the rank that cost as much as it is late, dearest first.
+        The fewest samples of the rank that cost as much as it is late, costliest first.
     now : Alternative
         The schedule as it is.
     alternatives : tuple of Alternative
@@ -110,7 +111,7 @@ class Explanation:
 
     @property
     def bound(self) -> float:
-        """No plan of the step takes less: some rank has the mean work at least, and some rank the dearest sample."""
+        """No plan of the step takes less: some rank has the mean work at least, and some rank the costliest sample."""
         return max(self.mean, self.dearest.cost)
 
     @property
@@ -154,7 +155,7 @@ class Explanation:
             return ""
         count = len(self.causes)
         rows = [(f"sample {c.sample}", f"{c.tokens:,} tokens", self._amount(c.cost)) for c in self.causes[:_SHOWN]]
-        which = f"The {count} dearest samples of rank {self.rank}" if count > 1 else f"One sample of rank {self.rank}"
+        which = f"The {count} costliest samples of rank {self.rank}" if count > 1 else f"One sample of rank {self.rank}"
         lines = [f"{which} cost{'' if count > 1 else 's'} as much as it is late:", *_columns(rows)]
         if count > _SHOWN:
             lines.append(f"  and {count - _SHOWN} more")
@@ -238,18 +239,45 @@ def explain(
     tokens = planned_lengths(schedule, lengths)
     weights = as_float_costs(costs, tokens, schedule.num_samples)
     _check_settings(settings)
-    lines = timelines(schedule, weights, max_tokens=settings.get("max_tokens"), objective=objective)
-    line = lines[worst_step(lines)]
-    rank, late, batches = _slowest(line, objective)
+    as_choice(objective, Meeting, "objective")
+    measures = Measures.of(schedule, weights)
+    step = measures.worst_step(objective)
+    of_step = schedule.step_starts[step] + np.arange(schedule.micro_batches_per_step[step])
+    rank, late, batches = _slowest(measures, step, measures.micro_batch_costs[:, of_step], objective)
 
     def cause(sample: int) -> Cause:
         return Cause(sample, int(tokens[sample]), float(weights[sample]))
 
-    count = schedule.token_counts.shape[1]
-    first = int(schedule.micro_batches_per_step[: line.step].sum())
-    every = [r * count + first + j for r, j in np.ndindex(line.costs.shape)]
-    in_order = _dearest_first(schedule, [rank * count + first + j for j in batches], weights)
+    numbers = np.arange(len(schedule.micro_batch_tokens)).reshape(schedule.dp_size, -1)[:, of_step]
+    in_order = _costliest_first(schedule, numbers[rank, batches], weights)
     needed = int(np.searchsorted(np.cumsum(weights[in_order]), late)) + 1 if late else 0
+    alternatives, refused = _tried(schedule, tokens, costs, weights, settings, objective)
+    return Explanation(
+        step=step,
+        steps=len(measures.mean_times),
+        rank=rank,
+        objective=objective,
+        duration=float(measures.times[objective][step]),
+        mean=float(measures.mean_times[step]),
+        late=late,
+        dearest=cause(int(_costliest_first(schedule, numbers.ravel(), weights)[0])),
+        causes=tuple(cause(int(sample)) for sample in in_order[:needed]),
+        now=_measured(schedule, weights, settings.get("max_tokens"), objective, "now", {}),
+        alternatives=tuple(sorted(alternatives, key=lambda alternative: alternative.idle_share)),
+        refused=refused,
+        cost_unit=cost_unit,
+    )
+
+
+def _tried(
+    schedule: Schedule,
+    tokens: Ints,
+    costs: npt.ArrayLike | CostFunction,
+    weights: Floats,
+    settings: Mapping[str, Any],
+    objective: Meeting,
+) -> tuple[list[Alternative], dict[str, str]]:
+    """Plan what might help; also return why some cannot be planned."""
     alternatives, refused = [], {}
     for change, different in _changes(schedule, settings, objective):
         try:
@@ -259,21 +287,7 @@ def explain(
         else:
             cap = different.get("max_tokens", settings.get("max_tokens"))
             alternatives.append(_measured(other, weights, cap, objective, change, different))
-    return Explanation(
-        step=line.step,
-        steps=len(lines),
-        rank=rank,
-        objective=objective,
-        duration=line.duration,
-        mean=float(line.busy.mean()),
-        late=late,
-        dearest=cause(int(_dearest_first(schedule, every, weights)[0])),
-        causes=tuple(cause(int(sample)) for sample in in_order[:needed]),
-        now=_measured(schedule, weights, settings.get("max_tokens"), objective, "now", {}),
-        alternatives=tuple(sorted(alternatives, key=lambda alternative: alternative.idle_share)),
-        refused=refused,
-        cost_unit=cost_unit,
-    )
+    return alternatives, refused
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
@@ -290,22 +304,23 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
             raise ValueError(f"settings must hold {name}, which made the schedule, got {', '.join(settings) or 'none'}")
 
 
-def _slowest(line: Timeline, objective: Meeting) -> tuple[int, float, Ints]:
+def _slowest(measures: Measures, step: int, costs: Floats, objective: Meeting) -> tuple[int, float, Ints]:
     """Return the rank that others wait for longest, for how long on average, and in which of its micro-batches."""
+    duration = float(measures.times[objective][step])
     if objective == "step":
-        rank = int(line.busy.argmax())
-        batches = np.arange(line.costs.shape[1])
-        late = line.duration - float(line.busy.mean())
+        rank = int(measures.busy[:, step].argmax())
+        batches = np.arange(costs.shape[1])
+        late = duration - float(measures.mean_times[step])
     else:
-        slowest = line.costs.argmax(axis=0)
-        by_rank = np.bincount(slowest, weights=line.costs.max(axis=0) - line.costs.mean(axis=0))
+        slowest = costs.argmax(axis=0)
+        by_rank = np.bincount(slowest, weights=costs.max(axis=0) - costs.mean(axis=0))
         rank = int(by_rank.argmax())
         batches = np.flatnonzero(slowest == rank)
         late = float(by_rank[rank])
-    return rank, late if late > _ROUNDING * line.duration else 0.0, batches
+    return rank, late if late > _ROUNDING * duration else 0.0, batches
 
 
-def _dearest_first(schedule: Schedule, batches: list[int], weights: Floats) -> Ints:
+def _costliest_first(schedule: Schedule, batches: Ints, weights: Floats) -> Ints:
     """Return the samples of some micro-batches by descending cost, then ascending number."""
     offsets = schedule.micro_batch_offsets
     samples = np.sort(np.concatenate([schedule.samples[offsets[i] : offsets[i + 1]] for i in batches]))
@@ -320,13 +335,15 @@ def _measured(
     change: str,
     settings: dict[str, Any],
 ) -> Alternative:
-    lines = timelines(schedule, weights, max_tokens=max_tokens, objective=objective)
+    largest = int(schedule.micro_batch_tokens.max())
+    cap = largest if max_tokens is None else max_tokens  # without a cap nothing is above
+    together, _ = above_cap(schedule.token_counts, schedule.sample_counts, cap)
     return Alternative(
         change=change,
         settings=settings,
-        idle_share=idle_share(lines),
-        largest_tokens=int(schedule.micro_batch_tokens.max()),
-        over_cap=sum(int(line.breaks_cap.sum()) for line in lines),
+        idle_share=Measures.of(schedule, weights).idle_share(objective),
+        largest_tokens=largest,
+        over_cap=int(together.sum()),
         dropped=len(schedule.dropped),
     )
 
@@ -353,7 +370,7 @@ def _changes(
     for name, (noun, rest) in sizes.items():
         for size in (now[name] // 2, now[name] * 2):
             if size > (name == "dp_size"):  # a rank by itself waits for none, and helps no one
-                yield f"{size:,} {noun}{'s' * (size != 1)}{rest}", {name: size}
+                yield f"{counted(size, noun)}{rest}", {name: size}
 
 
 def _columns(rows: list[tuple[str, str, str]]) -> list[str]:

@@ -20,11 +20,11 @@ from flopbalance.reports.timeline import (
     Meeting,
     Timeline,
     idle_share,
-    si_prefix,
     timelines,
     worst_step,
 )
 from flopbalance.schedules.schedule import Schedule, planned_lengths
+from flopbalance.text import si_prefix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import CostFunction, Floats, Ints, as_count, as_float_costs, as_lengths
+from flopbalance.reports import measures
+from flopbalance.reports.measures import Bools, Measures, above_cap
 from flopbalance.schedules.schedule import Schedule
 
-Bools: TypeAlias = npt.NDArray[np.bool_]
 Meeting = Literal["step", "micro-batch"]
 """Those objectives of `plan` that can be drawn rank by rank."""
 
@@ -39,6 +40,16 @@ class Timeline:
         Those of them above the cap.
     samples : ndarray of int64
         Samples of the micro-batch.
+    breaks_cap : ndarray of bool
+        Where several samples together are above the cap.
+    alone : ndarray of bool
+        Where a single sample is above the cap, which no packing can help.
+    busy : ndarray of float64, shape (ranks,)
+        Work of each rank.
+    mean : float
+        Work of the mean rank.
+    duration : float
+        When the last rank is done with the step.
     """
 
     step: int
@@ -48,35 +59,17 @@ class Timeline:
     tokens: Ints
     over_cap: Ints
     samples: Ints
-
-    @property
-    def duration(self) -> float:
-        """When the last rank is done with the step."""
-        return float((self.starts + self.costs).max())
-
-    @property
-    def busy(self) -> Floats:
-        """Work of each rank, shape (ranks,)."""
-        busy: Floats = self.costs.sum(axis=1)
-        return busy
+    breaks_cap: Bools
+    alone: Bools
+    busy: Floats
+    mean: float
+    duration: float
 
     @property
     def idle(self) -> Floats:
         """Time that each rank waits, shape (ranks,)."""
         idle: Floats = self.waits.sum(axis=1)
         return idle
-
-    @property
-    def breaks_cap(self) -> Bools:
-        """Where several samples together are above the cap."""
-        breaks: Bools = (self.over_cap > 0) & (self.samples > 1)
-        return breaks
-
-    @property
-    def alone(self) -> Bools:
-        """Where a single sample is above the cap, which no packing can help."""
-        alone: Bools = (self.over_cap > 0) & (self.samples == 1)
-        return alone
 
 
 def timelines(
@@ -125,28 +118,43 @@ def timelines(
     """
     if objective not in get_args(Meeting):
         raise ValueError(f"objective must be one of {', '.join(get_args(Meeting))}, got {objective!r}")
-    by_sample = as_float_costs(costs, None, schedule.num_samples)
-    of_batches = np.add.reduceat(by_sample[schedule.samples], schedule.micro_batch_offsets[:-1])
+    measured = Measures.of(schedule, as_float_costs(costs, None, schedule.num_samples))
     tokens = schedule.token_counts
     # The cap of a schedule without one is its largest micro-batch.
     cap = int(tokens.max()) if max_tokens is None else as_count(max_tokens, "max_tokens")
-    firsts = schedule.step_starts[1:]
-    steps = zip(
-        np.split(of_batches.reshape(tokens.shape), firsts, axis=1),
-        np.split(tokens, firsts, axis=1),
-        np.split(schedule.sample_counts, firsts, axis=1),
-        strict=True,
-    )
-    return [_timeline(step, *arrays, cap=cap, objective=objective) for step, arrays in enumerate(steps)]
+    breaks_cap, alone = above_cap(tokens, schedule.sample_counts, cap)
+    lines = []
+    for step, (first, count) in enumerate(zip(schedule.step_starts, schedule.micro_batches_per_step, strict=True)):
+        of_step = np.s_[:, first : first + count]
+        costs_of_step = measured.micro_batch_costs[of_step]
+        starts, waits = _starts_and_waits(costs_of_step, objective)
+        lines.append(
+            Timeline(
+                step=step,
+                starts=starts,
+                costs=costs_of_step,
+                waits=waits,
+                tokens=tokens[of_step],
+                over_cap=np.maximum(tokens[of_step] - cap, 0),
+                samples=schedule.sample_counts[of_step],
+                breaks_cap=breaks_cap[of_step],
+                alone=alone[of_step],
+                busy=measured.busy[:, step],
+                mean=float(measured.mean_times[step]),
+                duration=float(measured.times[objective][step]),
+            )
+        )
+    return lines
 
 
-def _timeline(step: int, costs: Floats, tokens: Ints, samples: Ints, *, cap: int, objective: Meeting) -> Timeline:
+def _starts_and_waits(costs: Floats, objective: Meeting) -> tuple[Floats, Floats]:
+    """Return when each micro-batch starts, and how long its rank waits after it."""
     slots = costs if objective == "step" else np.broadcast_to(costs.max(axis=0), costs.shape)
     ends = np.cumsum(slots, axis=1)
     starts = np.hstack([np.zeros((len(costs), 1)), ends[:, :-1]])
     waits = slots - costs
     waits[:, -1] += ends[:, -1].max() - ends[:, -1]
-    return Timeline(step, starts, costs, waits, tokens, np.maximum(tokens - cap, 0), samples)
+    return starts, waits
 
 
 def idle_share(lines: list[Timeline]) -> float:
@@ -158,28 +166,14 @@ def idle_share(lines: list[Timeline]) -> float:
     >>> idle_share(timelines(plan([4, 2], dp_size=2, max_tokens=4), [4, 2]))
     0.25
     """
-    idle = sum(float(line.idle.mean()) for line in lines)
-    duration = sum(line.duration for line in lines)
-    return idle / duration if duration else 0.0
+    return measures.idle_share(
+        float(np.sum([line.mean for line in lines])), float(np.sum([line.duration for line in lines]))
+    )
 
 
 def worst_step(lines: list[Timeline]) -> int:
     """Return the step in which ranks wait longest; the first such."""
-    return int(np.argmax([line.idle.sum() for line in lines]))
-
-
-def si_prefix(largest: float) -> tuple[float, str]:
-    """Return the power of 1000 that leaves numbers up to `largest` one to three digits, and its SI prefix.
-
-    Examples
-    --------
-    >>> si_prefix(999), si_prefix(1000), si_prefix(2.5e16)
-    ((1.0, ''), (1000.0, 'k'), (1000000000000000.0, 'P'))
-    """
-    power = 0
-    while power < 10 and largest >= 1000 ** (power + 1):
-        power += 1
-    return 1000.0**power, ["", *"kMGTPEZYRQ"][power]
+    return int(np.argmax([line.duration - line.mean for line in lines]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from flopbalance import _core
 from flopbalance.checks import Ints, as_count, as_lengths
 from flopbalance.text import counted
+
+_Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -260,6 +262,12 @@ class Schedule(_Arrays):
         return schedule_html(self)
 
 
+def micro_batch_sums(values: npt.NDArray[_Number], offsets: Ints) -> npt.NDArray[_Number]:
+    """Return the sum of a value over the samples of each micro-batch, none of which is empty."""
+    sums: npt.NDArray[_Number] = np.add.reduceat(values, offsets[:-1])
+    return sums
+
+
 def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
     """Return lengths as int64, which must be those that a schedule was planned with."""
     if not isinstance(schedule, Schedule):
@@ -267,7 +275,7 @@ def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
     tokens = as_lengths(lengths, "lengths")
     if len(tokens) != schedule.num_samples:
         raise ValueError(f"lengths must hold one length for each of {schedule.num_samples} samples, got {len(tokens)}")
-    sums = np.add.reduceat(tokens[schedule.samples], schedule.micro_batch_offsets[:-1])
+    sums = micro_batch_sums(tokens[schedule.samples], schedule.micro_batch_offsets)
     for i in np.flatnonzero(sums != schedule.micro_batch_tokens)[:1]:
         planned = schedule.micro_batch_tokens[i]
         raise ValueError(

@@ -36,7 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "default": 0.0,
         "metavar": "COST",
         "help": "what every micro-batch costs beside its samples, in the unit of costs (FLOPs), for "
-        "--balance-objective pipeline: the dearer, the fewer micro-batches (default: %(default)s)",
+        "--balance-objective pipeline: the costlier, the fewer micro-batches (default: %(default)s)",
     },
     "--on-leftover": {
         "choices": get_args(OnLeftover),
