@@ -1,6 +1,6 @@
 //! What crosses the boundary, by name: words, numbers, the arguments of `plan`, refusals.
 use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -99,11 +99,24 @@ words! {
 }
 
 /// What `checks.as_weights` makes of an argument.
-#[derive(FromPyObject)]
 pub enum Numbers<'py> {
     U64(PyReadonlyArray1<'py, u64>),
     F64(PyReadonlyArray1<'py, f64>),
     Big(Vec<u128>),
+}
+
+// Not derived: a derived one puts the reason why an array is not of the first type in words before it tries the next.
+impl<'a, 'py> FromPyObject<'a, 'py> for Numbers<'py> {
+    type Error = PyErr;
+    fn extract(numbers: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = numbers.cast::<PyArray1<u64>>() {
+            return Ok(Self::U64(array.try_readonly()?));
+        }
+        if let Ok(array) = numbers.cast::<PyArray1<f64>>() {
+            return Ok(Self::F64(array.try_readonly()?));
+        }
+        Ok(Self::Big(numbers.extract()?))
+    }
 }
 
 impl Numbers<'_> {
