@@ -125,7 +125,7 @@ def test_what_is_no_cost_is_refused(cost):
         ([1.0], "costs must hold one cost for each of the 2 samples, got 1"),
         (None, "costs must be one flat sequence of numbers, got NoneType"),
         ([1.0, float("inf")], r"costs\[1\] must be finite, got inf"),
-        ([1.0, float("nan")], r"costs\[1\] must be finite, got nan"),
+        ([1.0, float("nan")], r"costs\[1\] must be finite, got NaN"),
     ],
     ids=str,
 )

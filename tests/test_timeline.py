@@ -85,7 +85,7 @@ def test_a_distribution_counts_every_sample_once(samples):
         ({"costs": [1, 2, 3]}, r"costs must hold one cost for each of the 2 samples, got 3"),
         ({"costs": [1, -2]}, r"costs\[1\] must be >= 0, got -2"),
         ({"costs": [1, -0.5]}, r"costs\[1\] must be >= 0, got -0.5"),
-        ({"costs": [float("nan"), 1.0]}, r"costs\[0\] must be finite, got nan"),
+        ({"costs": [float("nan"), 1.0]}, r"costs\[0\] must be finite, got NaN"),
         ({"costs": [[1, 2]]}, r"costs must have one dimension, got 2"),
         ({"costs": CostModel}, r"costs must be an array, or an object with flops\(lengths\), got <class"),
         ({"costs": 7}, r"costs must be an array, or an object with flops\(lengths\), got 7"),

@@ -11,6 +11,8 @@ from flopbalance.schedules.schedule import Schedule
 
 __all__ = [
     "DEBUG_BUILD",
+    "check_lengths",
+    "check_weights",
     "curve_flops",
     "curve_flops_rounded",
     "first_fit",
@@ -43,6 +45,8 @@ class _Measures(TypedDict):
     mean_times: Floats
     lower_bounds: Floats
 
+def check_lengths(lengths: Ints, name: str) -> None: ...
+def check_weights(weights: Weights, name: str) -> None: ...
 def partition(
     weights: Weights, parts: int, sizes: Literal["free", "equal", "bounded"], ascending: bool, names: tuple[str, str]
 ) -> tuple[Ints, Ints]: ...

@@ -1,6 +1,6 @@
 """What callers pass, as flat arrays: the one place where types and shapes of arguments are checked.
 
-The core guards the same rules for its own callers; here they are reported by the argument's name.
+What the core checks for all its callers, it checks here too, and reports by the argument's name.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, NoReturn, Protocol, SupportsIndex, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from flopbalance import _core
+
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Weights: TypeAlias = "npt.NDArray[np.uint64 | np.float64] | list[int]"
@@ -21,9 +23,6 @@ _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
-
-_SMALL_FLOAT = 1e300
-"""Below this, no rounding of a sum makes it infinite."""
 
 
 class CostFunction(Protocol):
@@ -116,11 +115,7 @@ def as_integers(values: npt.ArrayLike, name: str) -> Ints:
 def as_lengths(values: npt.ArrayLike, name: str) -> Ints:
     """Return token counts, which are >= 0, as a contiguous int64 array of one dimension."""
     lengths = as_integers(values, name)
-    # As unsigned numbers the negative ones are the largest, so that one look at all is nearly always enough.
-    if lengths.size and int(np.maximum.reduce(lengths.view(np.uint64))) * lengths.size >= 2**63:
-        total = sum(_not_negative(lengths, name).tolist())
-        if total >= 2**63:
-            raise ValueError(f"the sum of {name} must be below 2^63, got {total}")
+    _core.check_lengths(lengths, name)
     return lengths
 
 
@@ -134,7 +129,8 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
         floats = np.ascontiguousarray(array, dtype=np.float64)
         if isinstance(values, (list, tuple)) and floats.max(initial=0) >= _EXACT_FLOAT:
             return _unrounded(np.array(values, dtype=object), name)
-        return _sound_floats(floats, name)
+        _core.check_weights(floats, name)
+        return floats
     if kind == "O":
         return _unrounded(array, name)
     if kind == "u":
@@ -196,22 +192,8 @@ def _unrounded(objects: npt.NDArray[np.object_], name: str) -> Weights:
     for i, value in enumerate(objects):
         if isinstance(value, (int, np.integer)) and int(floats[i]) != value:
             raise ValueError(f"{name}[{i}] must be a number that a float holds, beside floats, got {value}")
-    return _sound_floats(floats, name)
-
-
-def _sound_floats(floats: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
-    """Return floats that are finite, not negative and of a finite sum."""
-    if not floats.size or (
-        np.minimum.reduce(floats) >= 0 and float(np.maximum.reduce(floats)) * floats.size < _SMALL_FLOAT
-    ):
-        return floats  # nearly always; a comparison with NaN is false
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite, total = np.isfinite(floats), floats.sum()
-    if not finite.all():
-        _refuse(~finite, floats, name, "finite")
-    if not np.isfinite(total):
-        raise ValueError(f"the sum of {name} must be finite, got {total}")
-    return _not_negative(floats, name)
+    _core.check_weights(floats, name)
+    return floats
 
 
 def _integers_of_objects(array: npt.NDArray[np.object_], name: str, low: int, high: int) -> list[int]:

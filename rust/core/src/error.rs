@@ -286,8 +286,8 @@ impl Error {
             Self::CapBelowPadding { max_tokens, pad_to } => {
                 write!(f, "max_tokens must be >= pad_to = {pad_to}, got {max_tokens}")
             }
-            Self::WeightNotFinite { index, weight } => write!(f, "weights[{index}] must be finite, got {weight}"),
-            Self::NegativeWeight { index, weight } => write!(f, "weights[{index}] must be >= 0, got {weight}"),
+            Self::WeightNotFinite { index, weight } => write!(f, "weights[{index}] must be finite, got {weight:?}"),
+            Self::NegativeWeight { index, weight } => write!(f, "weights[{index}] must be >= 0, got {weight:?}"),
             Self::TotalWeightNotFinite { total } => {
                 write!(f, "the sum of weights must be finite in every order, got {total:e}")
             }

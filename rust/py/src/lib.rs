@@ -18,6 +18,20 @@ mod _core {
     #[pymodule_export]
     const DEBUG_BUILD: bool = cfg!(debug_assertions);
 
+    /// Refuses lengths that the core would, by the argument's name.
+    #[pyfunction]
+    fn check_lengths(py: Python<'_>, lengths: Ints<'_>, name: &str) -> Answer<()> {
+        let lengths = lengths.as_slice()?;
+        let checked = py.detach(|| Lengths::new(lengths));
+        checked.map(drop).map_err(|error| Refused::named(&error, &[("lengths", name)]))
+    }
+
+    /// Refuses weights that the core would, by the argument's name.
+    #[pyfunction]
+    fn check_weights(weights: Numbers<'_>, name: &str) -> Answer<()> {
+        weights.read(name).map(drop)
+    }
+
     fn arrays(py: Python<'_>, groups: Groups) -> (Array<'_>, Array<'_>) {
         let (items, offsets) = py.detach(|| groups.flat());
         (items.into_pyarray(py), offsets.into_pyarray(py))
