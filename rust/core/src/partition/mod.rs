@@ -359,18 +359,16 @@ impl<'a, W: Weight> Differencing<'a, W> {
         const CLIMB: usize = 48;
         let k = self.k;
         let sets = self.sets_mut(open.slot);
-        if open.run > 0 || open.heap == 0 {
-            let floor = open.run.saturating_sub(CLIMB);
-            let mut place = open.run;
-            while place > floor && sets[place - 1].less(set) {
-                place -= 1;
-            }
-            if place > floor || floor == 0 {
-                sets.copy_within(place..open.run, place + 1);
-                sets[place] = set;
-                open.run += 1;
-                return;
-            }
+        let floor = open.run.saturating_sub(CLIMB);
+        let mut place = open.run;
+        while place > floor && sets[place - 1].less(set) {
+            place -= 1;
+        }
+        if place > floor || floor == 0 {
+            sets.copy_within(place..open.run, place + 1);
+            sets[place] = set;
+            open.run += 1;
+            return;
         }
         open.heap += 1;
         sift_up(&mut sets[k - open.heap..], set);
