@@ -2,7 +2,8 @@
 //! every rank of a cluster, whatever its version, must come to one plan.
 //!
 //! `pinned/capped.txt` holds a line a scenario: a hash of the whole schedule, then micro-batches per rank, time by the
-//! objective and time ÷ lower bound, so that a change can be read and not only be seen. When one is meant:
+//! objective and time ÷ lower bound, so that a change can be read and not only be seen. `pinned/small.txt` holds the same of
+//! small steps full of ties, where one comparison turned round changes the plan. When a change is meant:
 //!
 //! ```text
 //! WRITE_PINS=1 cargo test --package flopbalance-core --test pinned_plans
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pinned/capped.txt");
+const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pinned");
 
 /// What samples look like, and how far above the lower bound the plans of [`LARGE`] samples or more may end: the mean
 /// over the scenarios and any one of them, where ranks meet by step or micro-batch, and the same for pipelines. The bound
@@ -134,10 +135,58 @@ fn scenario(family: usize, aim: Aim, tight: bool, count: usize, numbers: &mut Nu
     Scenario { family, name, plan: case.plan(), case }
 }
 
-fn line(Scenario { name, case, plan, .. }: &Scenario) -> String {
+/// A small step with few different lengths and costs, of every kind.
+fn small(seed: u64) -> Case {
+    let mut numbers = Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    (numbers.below(2), numbers.below(2)); // those of near seeds are alike
+    let most = numbers.pick(&[30, 30, 30, 150]);
+    let count = 3 + numbers.below(most);
+    let longer = numbers.pick(&[4, 12, 60, 1000]);
+    let lengths: Vec<u64> = (0..count).map(|_| numbers.below(longer)).collect();
+    let kind = numbers.below(4);
+    let costlier = numbers.pick(&[3, 10, 40, 1000, 100_000]);
+    let cost = |&length: &u64| match kind {
+        0 => length,
+        1 => length * length + 10 * length,
+        _ => numbers.below(costlier),
+    };
+    let costs: Vec<u64> = lengths.iter().map(cost).collect();
+    let extra: Vec<i64> = (0..count).map(|_| numbers.below(9) as i64).collect();
+    let (longest, total) = (lengths.iter().max().unwrap(), lengths.iter().sum::<u64>());
+    let tight = numbers.below(3) == 0;
+    let max_tokens = if tight { 1 + numbers.below(1 + total) } else { longest + numbers.below(2 * longer + 1) };
+    let aim = numbers.below(5);
+    let share = numbers.pick(&[0.001, 0.02, 0.3, 1.5]);
+    let stages = [2 + numbers.below(7), 2 + numbers.below(3)];
+    Case {
+        max_tokens: max_tokens.max(1) as i64,
+        aim: match aim {
+            0 => Aim::Step,
+            1 | 2 => Aim::MicroBatch,
+            3 => Aim::Pipeline(stages[0], 0.0),
+            _ => Aim::Pipeline(stages[1], share),
+        },
+        padded: numbers.below(4) == 0,
+        extra: (numbers.below(4) == 0).then_some((extra, 9 + numbers.below(40) as i64)),
+        dp_size: 1 + numbers.below(5) as usize,
+        multiple: numbers.pick(&[1, 1, 2]),
+        effort: numbers.pick(&[2, 20, 256]),
+        lengths: lengths.into_iter().map(|length| length as i64).collect(),
+        costs,
+        ..Case::default()
+    }
+}
+
+/// The first 400, and some that show a change of the planner that these do not.
+fn small_seeds() -> impl Iterator<Item = u64> {
+    (0..400).chain([410, 557, 768, 776, 945, 1061, 1124, 1225, 1850, 2048, 2725, 3209])
+}
+
+/// A line of a table.
+fn line(name: &str, case: &Case, plan: &Result<Plan, String>) -> String {
     match plan {
         Ok(plan) => {
-            let (time, bound) = (case.time(plan), case.bound(plan));
+            let (time, bound) = (case.time(plan), case.bound(plan).max(1));
             let per_step = &plan.per_step;
             format!("{name}: {:016x} {per_step:?} {time} {:.4}", plan.hash(), time as f64 / bound as f64)
         }
@@ -145,23 +194,39 @@ fn line(Scenario { name, case, plan, .. }: &Scenario) -> String {
     }
 }
 
-#[test]
-fn plans_are_those_of_the_table() {
-    let now: Vec<String> = SCENARIOS.iter().map(line).collect();
+/// Compares with a table, or writes it.
+fn check(table: &str, now: &[String]) {
+    let table = format!("{TABLES}/{table}");
     if std::env::var_os("WRITE_PINS").is_some() {
-        std::fs::write(TABLE, now.join("\n") + "\n").unwrap();
+        std::fs::write(table, now.join("\n") + "\n").unwrap();
         return;
     }
-    let table = std::fs::read_to_string(TABLE).unwrap();
+    let table = std::fs::read_to_string(table).unwrap();
     let pinned: Vec<&str> = table.lines().collect();
     assert_eq!(pinned.len(), now.len(), "scenarios in the table");
     let changed: Vec<String> = pinned
         .iter()
-        .zip(&now)
+        .zip(now)
         .filter(|(pinned, now)| pinned != now)
         .map(|(pinned, now)| format!("- {pinned}\n+ {now}"))
         .collect();
     assert!(changed.is_empty(), "{} of {} plans changed:\n{}", changed.len(), now.len(), changed.join("\n"));
+}
+
+#[test]
+fn plans_are_those_of_the_table() {
+    let line = |Scenario { name, case, plan, .. }: &Scenario| line(name, case, plan);
+    check("capped.txt", &SCENARIOS.iter().map(line).collect::<Vec<_>>());
+}
+
+#[test]
+fn plans_of_small_steps_are_those_of_the_table() {
+    let line = |seed: u64| {
+        let case = small(seed);
+        let name = format!("{seed}: {} samples, {:?}, {} ranks", case.lengths.len(), case.aim, case.dp_size);
+        line(&name, &case, &case.plan())
+    };
+    check("small.txt", &small_seeds().map(line).collect::<Vec<_>>());
 }
 
 #[test]

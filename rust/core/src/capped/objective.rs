@@ -38,3 +38,29 @@ impl WholeObjective {
         lower_bound(total.div_ceil(ranks as u64), total / count as u64, dearest, self.stages() - 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Objective as Whole;
+
+    const PIPELINE: Whole = Whole::Pipeline { stages: 4, micro_batch_overhead: 5 };
+
+    #[test]
+    fn a_rank_carries_the_mean_and_somewhere_is_the_costliest_sample() {
+        assert_eq!(Whole::Step.bound(&[3, 3, 3, 4], 2, 2), 7);
+        assert_eq!(Whole::Step.bound(&[3, 3, 3, 4], 4, 4), 4);
+        assert_eq!(Whole::MicroBatch.bound(&[1, 1, 9], 2, 2), 9);
+    }
+
+    #[test]
+    fn a_pipeline_fills_with_a_mean_micro_batch_or_the_costliest_sample() {
+        assert_eq!(PIPELINE.bound(&[3, 3, 3, 4, 3, 4], 2, 4), 10 + 3 * 5);
+        assert_eq!(PIPELINE.bound(&[3, 3, 3, 9], 2, 4), 4 * 9);
+    }
+
+    #[test]
+    fn every_micro_batch_and_every_further_stage_has_its_overhead() {
+        assert_eq!(PIPELINE.overhead(7), 5 * (7 + 3));
+        assert_eq!(Whole::Step.overhead(7), 0);
+    }
+}

@@ -94,4 +94,17 @@ mod tests {
     fn samples_of_no_tokens_stay_together() {
         assert_eq!(split_into(&[0, 0], 4), [vec![0, 1], vec![], vec![], vec![]]);
     }
+
+    #[test]
+    fn both_halves_are_split_again() {
+        assert_eq!(split_into(&[8, 7, 6, 5], 4), [vec![0], vec![1], vec![2], vec![3]]);
+        assert_eq!(split_into(&[4, 4, 4, 4, 4, 4, 4, 4], 8).concat().len(), 8);
+    }
+
+    #[test]
+    fn a_bin_of_one_sample_is_left_alone() {
+        let mut bins = Groups { items: vec![0, 1, 2], ranges: vec![0..1, 1..3] };
+        split(&mut bins, 3, &[100, 2, 1]);
+        assert_eq!(bins.iter().collect::<Vec<_>>(), [[0], [1], [2]]);
+    }
 }
