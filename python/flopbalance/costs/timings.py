@@ -62,8 +62,8 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path}: must end in {' or '.join(readers)}")
     batches, seconds, ranks = [], [], []
-    usual_limit = csv.field_size_limit(2**31 - 1)  # many sequences make a long cell
     with open(path, encoding="utf-8-sig", newline="") as file:
+        usual_limit = csv.field_size_limit(2**31 - 1)  # many sequences make a long cell
         try:
             for line, row in readers[path.suffix.lower()](file):
                 where = f"{path}:{line}"
