@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from command import COMMAND, refused, run
+from command import COMMAND, refused, run, run_process
 from flopbalance.commands.main import COMMANDS, main
+
+LOG = Path(__file__).parent / "golden" / "cpu_micro_batches.csv"
 
 
 def test_help_lists_the_commands():
@@ -46,6 +49,37 @@ def test_main_can_be_called_from_python(monkeypatch):
     assert "by FLOPs" in sys.stdout.getvalue()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "lengths.txt", "--dp-size", 2, "--explain", "--out", "schedule.json"),
+        ("plan", "absent.csv"),
+        ("plan", "--help"),
+        ("check", "--dp-size", 4, "--global-batch-size", 6, "--micro-batch-size", 2),
+        ("compare", "-", "--dp-size", 2),
+        ("sweep", "-", "--dp-size", "2,4"),
+        ("costs", "--dp-size", 4, "--model", "qwen3-8B"),
+        ("calibrate", LOG, "--save", "fit.json"),
+        ("check-costs", LOG, "--cost", "qwen3-0.6b"),
+        ("check-costs", LOG, "--cost", ""),
+    ],
+)
+def test_a_process_of_its_own_ends_as_a_call_does(arguments, tmp_path, monkeypatch):
+    """Most tests call commands in their own process; that of `plot` is compared in its tests."""
+    monkeypatch.setenv("COLUMNS", "80")  # of help; a terminal may be wider
+    ends = []
+    for way in (run, run_process):
+        folder = tmp_path / way.__name__
+        folder.mkdir()
+        (folder / "lengths.txt").write_text("9\n1\n9\n1\n")
+        process = way(*arguments, cwd=folder, input="7\n3\n5\n1\n")
+        written = {path.name: path.read_bytes() for path in folder.iterdir()}
+        without_times = re.sub(r" +[0-9.]+ ms\*?", " ms", process.stdout)
+        ends.append((process.returncode, without_times, process.stderr, written))
+    assert ends[0] == ends[1]
+    assert process.stdout or process.stderr
+
+
 @pytest.mark.parametrize("name", ["plan", "compare", "sweep"])
 class TestEveryPlanningCommand:
     def test_runs_without_arguments(self, name):
@@ -78,7 +112,7 @@ class TestEveryPlanningCommand:
 
     @pytest.mark.parametrize("option", ["", "--help"])
     def test_a_reader_that_leaves_is_no_error(self, name, option):
-        arguments = [*COMMAND, name, *option.split()]
+        arguments = [*COMMAND, name, "--prompts", "32", *option.split()]
         buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered) as process:
             process.stdout.close()
@@ -88,7 +122,7 @@ class TestEveryPlanningCommand:
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
     def test_full_disk(self, name):
         with open("/dev/full", "w") as full:
-            process = run(name, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+            process = run_process(name, "--prompts", 32, capture_output=False, stdout=full, stderr=subprocess.PIPE)
         assert (process.returncode, process.stderr) == (2, "flopbalance: error: [Errno 28] No space left on device\n")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")

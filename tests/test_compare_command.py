@@ -136,11 +136,12 @@ def test_every_mode_refused_is_an_error(tmp_path):
 
 
 def test_colour_is_for_terminals_only():
-    assert "\033" not in compare()
-    assert GREEN in run_on_terminal("compare")
-    assert GREEN not in run_on_terminal("compare", NO_COLOR="1")
-    assert GREEN not in run_on_terminal("compare", TERM="dumb")
-    assert GREEN in run_on_terminal("compare", NO_COLOR="")
+    small = ("--prompts", 32)
+    assert "\033" not in compare(*small)
+    assert GREEN in run_on_terminal("compare", *small)
+    assert GREEN not in run_on_terminal("compare", *small, NO_COLOR="1")
+    assert GREEN not in run_on_terminal("compare", *small, TERM="dumb")
+    assert GREEN in run_on_terminal("compare", *small, NO_COLOR="")
 
 
 def test_colours_do_not_move_columns():

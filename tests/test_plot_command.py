@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command import refused, run
+from command import refused, run, run_process
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'flopbalance[plot]'")
 
@@ -23,15 +23,23 @@ def plot(*arguments, **options):
     return process.stdout
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Return what a small picture's command prints, and the page that it writes where nothing says where."""
+    folder = tmp_path_factory.mktemp("drawn")
+    return plot(*SMALL, cwd=folder), folder / "schedule.html"
+
+
 def titles(svg):
     root = ElementTree.fromstring(svg[svg.index("<svg") : svg.index("</svg>") + len("</svg>")])
     return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_a_page_of_the_most_thorough_mode_by_default(tmp_path):
+def test_a_page_of_the_most_thorough_mode_by_default(drawn):
     last = "within cap: step"
-    assert plot(*SMALL, cwd=tmp_path) == f"Drawn to schedule.html: plain and {last}\n"
-    page = (tmp_path / "schedule.html").read_text(encoding="utf-8")
+    output, path = drawn
+    assert output == f"Drawn to schedule.html: plain and {last}\n"
+    page = path.read_text(encoding="utf-8")
     shown = titles(page)
     assert any(text.startswith("plain: the only step, ranks idle ") for text in shown)
     assert any(text.startswith(f"{last}: the only step, in ") for text in shown)
@@ -71,15 +79,18 @@ def test_options_reach_the_picture(tmp_path):
     assert next(text for text in texts if ": step " in text).startswith("plain: step 1 of 0–1, ")
 
 
-def test_the_same_picture_every_time(tmp_path):
-    for name in "ab":
-        plot(*SMALL, "--out", tmp_path / f"{name}.html")
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+def test_the_same_picture_every_time(drawn, tmp_path):
+    output, path = drawn
+    process = run_process("plot", *SMALL, cwd=tmp_path)  # of its own, where sets have another order
+    assert (process.returncode, process.stdout, process.stderr) == (0, output, "")
+    assert (tmp_path / "schedule.html").read_bytes() == path.read_bytes()
 
 
 def test_refusals_are_one_line(tmp_path):
     assert refused("plot", "--out", "a.jpg") == "--out must end in .html, .png or .svg, got a.jpg"
-    assert refused("plot", "--step", 8) == "step must be < 8, the number of steps, got 8"
+    assert (
+        refused("plot", *SMALL, "--global-batch-size", 4, "--step", 8) == "step must be < 8, the number of steps, got 8"
+    )
     assert refused("plot", tmp_path / "absent.csv") == f"{tmp_path}/absent.csv: No such file or directory"
     path = tmp_path / "absent" / "a.png"
     assert refused("plot", *SMALL, "--out", path) == f"{path}: No such file or directory"
@@ -107,7 +118,7 @@ def test_without_matplotlib_one_line_says_what_to_install(tmp_path):
 def test_without_a_balance_option_the_plan_is_for_the_objective(tmp_path):
     waiting = []
     for objective in ("step", "micro-batch"):
-        plot("--prompts", 128, "--objective", objective, cwd=tmp_path)
+        plot(*SMALL, "--objective", objective, cwd=tmp_path)
         cells = re.findall(r"<td>(.*?)</td>", (tmp_path / "schedule.html").read_text(encoding="utf-8"))
         waiting.append(float(cells[-1].rstrip("%")))
     assert waiting[0] > waiting[1]

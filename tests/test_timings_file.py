@@ -31,6 +31,12 @@ def test_long_cells_byte_order_marks_and_blank_lines_are_read(tmp_path):
     assert csv.field_size_limit() < 2**31 - 1
 
 
+def test_a_file_that_cannot_be_opened_leaves_the_csv_module_as_it_was(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_timings(tmp_path / "absent.csv")
+    assert csv.field_size_limit() < 2**31 - 1
+
+
 def test_ranks_are_optional(tmp_path):
     (tmp_path / "log.csv").write_text("seconds,lengths\n0.5,3 4\n")
     assert read_timings(tmp_path / "log.csv").ranks is None

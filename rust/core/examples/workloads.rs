@@ -11,6 +11,8 @@ const SAMPLES: usize = 19_968;
 /// Of a step that is planned within the cap.
 const CAPPED_SAMPLES: usize = 4_096;
 const CAP: u64 = 36_864;
+/// Of a micro-batch in a pipeline, about a tenth of a sample.
+const OVERHEAD: f64 = 2e7;
 
 fn main() -> Result<()> {
     let lengths = lengths();
@@ -25,7 +27,7 @@ fn main() -> Result<()> {
         Some("capped-step") => whole_plan(&lengths[..CAPPED_SAMPLES], capped(Objective::Step))?,
         Some("capped-micro-batch") => whole_plan(&lengths[..CAPPED_SAMPLES], capped(Objective::MicroBatch))?,
         Some("capped-pipeline") => {
-            let objective = Objective::Pipeline(Pipeline::new(NonZeroU64::MIN.saturating_add(3), 0.0)?);
+            let objective = Objective::Pipeline(Pipeline::new(NonZeroU64::MIN.saturating_add(3), OVERHEAD)?);
             whole_plan(&lengths[..CAPPED_SAMPLES], capped(objective))?;
         }
         other => panic!("no such workload: {other:?}"),

@@ -41,7 +41,7 @@ impl WholeObjective {
 
 #[cfg(test)]
 mod tests {
-    use super::Objective as Whole;
+    use super::WholeObjective as Whole;
 
     const PIPELINE: Whole = Whole::Pipeline { stages: 4, micro_batch_overhead: 5 };
 

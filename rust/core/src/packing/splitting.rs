@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_bin_of_one_sample_is_left_alone() {
         let mut bins = Groups { items: vec![0, 1, 2], ranges: vec![0..1, 1..3] };
-        split(&mut bins, 3, &[100, 2, 1]);
+        split_bins(&mut bins, 3, &[100, 2, 1]);
         assert_eq!(bins.iter().collect::<Vec<_>>(), [[0], [1], [2]]);
     }
 }
