@@ -328,11 +328,8 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     fn lightest(&self, open: &Open) -> Set<W> {
         let (sets, root) = (self.sets(open.slot), self.k - 1);
-        if open.run > 0 && (open.heap == 0 || sets[open.run - 1].less(sets[root])) {
-            sets[open.run - 1]
-        } else {
-            sets[root]
-        }
+        // A set has just been inserted, which leaves no run empty.
+        if open.heap == 0 || sets[open.run - 1].less(sets[root]) { sets[open.run - 1] } else { sets[root] }
     }
 
     fn take_lightest(&mut self, open: &mut Open) -> Set<W> {
