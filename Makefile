@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name 'Cargo.toml') \
 	Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: demo test test-all lint format msrv bench bench-check bench-record bench-answers clean
+.PHONY: demo test test-all lint format msrv mutants bench bench-check bench-record bench-answers clean
 
 demo: $(VENV)/.installed $(VENV)/.plot
 	$(BIN)/flopbalance compare
@@ -33,6 +33,16 @@ lint: $(VENV)/.installed $(VENV)/.tools
 # Both crates, with the oldest Rust that Cargo.toml promises.
 msrv:
 	.ci/msrv
+
+# Changes the code in a thousand small ways and runs the tests each time, which takes an hour or two on two cores; prints
+# what no test sees and fails where rust/core/mutants.md does not say why. MUTANTS='--file …' for a part of it.
+MUTANTS ?= $(foreach part,partition packing capped plan,--file 'rust/core/src/$(part)/**')
+mutants:
+	@cargo mutants --version > /dev/null 2>&1 || \
+		{ echo 'cargo-mutants is missing: cargo install --locked cargo-mutants@27.1.0' >&2; exit 1; }
+	mkdir -p build
+	cargo mutants --output build --jobs 2 $(MUTANTS) || test $$? -eq 2 -o $$? -eq 3
+	$(PYTHON) .ci/survivors.py build/mutants.out rust/core/mutants.md
 
 # Times, beside the stable sort and other packages; the tables also go to bench/record/, dated.
 bench: $(VENV)/.installed $(VENV)/.rivals

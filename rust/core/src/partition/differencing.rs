@@ -287,7 +287,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     fn lightest(&self, open: &Open) -> Set<W> {
         let (sets, root) = (self.sets(open.slot), self.k - 1);
-        if open.run > 0 && (open.heap == 0 || sets[open.run - 1].less(sets[root])) {
+        if open.heap == 0 || sets[open.run - 1].less(sets[root]) {
             sets[open.run - 1]
         } else {
             sets[root]
