@@ -134,18 +134,18 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Resul
     for (step, &count) in layout.micro_batches_per_step.iter().enumerate() {
         let count = count as usize;
         let ranks = || (0..layout.dp_size).map(|rank| rank * of_rank + start..rank * of_rank + start + count);
-        for (rank, places) in ranks().enumerate() {
-            measures.busy[rank * steps + step] = micro_batch_costs[places].iter().sum();
+        for (rank, positions) in ranks().enumerate() {
+            measures.busy[rank * steps + step] = micro_batch_costs[positions].iter().sum();
         }
         let busy = || (0..layout.dp_size).map(|rank| measures.busy[rank * steps + step]);
         let mean = busy().sum::<f64>() / layout.dp_size as f64;
         let rows = (start..start + count)
-            .map(|place| largest((0..layout.dp_size).map(|rank| micro_batch_costs[rank * of_rank + place])));
-        let time = |(busy, places): (f64, std::ops::Range<usize>)| {
-            rank_time(busy, largest(micro_batch_costs[places].iter().copied()), further_stages)
+            .map(|position| largest((0..layout.dp_size).map(|rank| micro_batch_costs[rank * of_rank + position])));
+        let time = |(busy, positions): (f64, std::ops::Range<usize>)| {
+            rank_time(busy, largest(micro_batch_costs[positions].iter().copied()), further_stages)
         };
         let overhead = pipeline.micro_batch_overhead() * (count as f64 + further_stages);
-        let costliest_sample = largest(ranks().flat_map(|places| costliest[places].iter().copied()));
+        let costliest_sample = largest(ranks().flat_map(|positions| costliest[positions].iter().copied()));
         let (step_time, row_time) = (largest(busy()), rows.sum());
         let pipeline_time = largest(busy().zip(ranks()).map(time)) + overhead;
         measures.step_times.push(step_time);

@@ -67,7 +67,7 @@ impl Steps {
 /// The values of some samples; borrowed where these stand in a row, as all do that have no rollout ids.
 pub(crate) fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [T]> {
     let first = samples.first().map_or(0, |&sample| sample as usize);
-    if (first..).zip(samples).all(|(place, &sample)| place == sample as usize) {
+    if (first..).zip(samples).all(|(position, &sample)| position == sample as usize) {
         return Cow::Borrowed(&values[first..first + samples.len()]);
     }
     samples.iter().map(|&sample| values[sample as usize]).collect()

@@ -1,12 +1,12 @@
 //! Planning one step so that the token cap holds and the ranks wait as little as possible.
 //!
-//! Naively: pack by first fit decreasing; split the dearest micro-batch until every rank gets as many; sort by cost;
-//! deal; then trade samples between the dearest and the cheapest as long as that helps. Three things make it good:
+//! Naively: pack by first fit decreasing; split the costliest micro-batch until every rank gets as many; sort by cost;
+//! deal; then trade samples between the costliest and the cheapest as long as that helps. Three things make it good:
 //!
-//! - *Starts.* Rows dealt under the cap, dearest sample first, cost nearly the same within a row before any search;
+//! - *Starts.* Rows dealt under the cap, costliest sample first, cost nearly the same within a row before any search;
 //!   first fit decreasing is kept for caps so tight that rows do not fit.
 //! - *Look-ups.* A trade of a wanted gain is found by bisection over costs, not among all pairs.
-//! - *Bounds.* No plan beats the mean cost of a rank or the dearest sample; the search stops there.
+//! - *Bounds.* No plan beats the mean cost of a rank or the costliest sample; the search stops there.
 //!
 //! The search is a descent: it ends where no trade, no exchange of micro-batches between two ranks and no new deal of
 //! two micro-batches helps, which need not be the optimum. It has no clock and no randomness, and more effort only
@@ -26,7 +26,7 @@ use level_rows::Rows;
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
 use samples::{MicroBatch, Samples};
-use starts::{deal_rows, deal_to_cheapest, first_fit_as_given, first_fit_decreasing, split_dearest};
+use starts::{deal_rows, deal_to_cheapest, first_fit_as_given, first_fit_decreasing, split_costliest};
 use std::cmp::Reverse;
 use trade::Search;
 
@@ -83,7 +83,7 @@ pub(crate) struct Shortage {
 ///
 /// # Literature
 /// D. S. Johnson, *Near-optimal bin packing algorithms*, 1973 (first fit decreasing); R. L. Graham, *Bounds on
-/// multiprocessing timing anomalies*, 1969 (dearest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
+/// multiprocessing timing anomalies*, 1969 (costliest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
 pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, Shortage> {
     let samples = Samples::new(problem.lengths, problem.costs, &problem.caps);
     let packed = first_fit_decreasing(&samples);
@@ -124,7 +124,7 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
     let dp_size = problem.dp_size;
     let rows = |evenness| deal_rows(samples, dp_size, count / dp_size, evenness);
     let draft = |mut batches: Vec<MicroBatch>, count: usize| {
-        split_dearest(samples, &mut batches, count);
+        split_costliest(samples, &mut batches, count);
         Draft::new(batches, problem)
     };
     let mut drafts: Vec<Draft> = match problem.objective {
@@ -146,7 +146,7 @@ fn pipeline_drafts(
     mut packed: Vec<MicroBatch>,
     count: usize,
 ) -> Vec<Draft> {
-    split_dearest(samples, &mut packed, count);
+    split_costliest(samples, &mut packed, count);
     let mut drafts = vec![Draft::new(packed, problem)];
     let more = std::iter::successors(Some(count), |&count| {
         (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
@@ -161,9 +161,9 @@ fn pipeline_drafts(
             continue;
         }
         if let Some(mut batches) = deal_to_cheapest(samples, count) {
-            split_dearest(samples, &mut batches, count);
-            let dearest = batches.iter().map(|batch| batch.cost).max().unwrap_or(0);
-            if worth_while(problem.objective.stages() * dearest) {
+            split_costliest(samples, &mut batches, count);
+            let costliest = batches.iter().map(|batch| batch.cost).max().unwrap_or(0);
+            if worth_while(problem.objective.stages() * costliest) {
                 drafts.push(Draft::new(batches, problem));
             }
         }
@@ -209,7 +209,7 @@ impl Draft {
 
     /// The plan: parts to ranks, micro-batches in the order in which a rank runs them, samples by index.
     fn groups(&self, problem: &StepProblem<'_>, samples: &Samples, least_first: &[usize]) -> Groups {
-        let cost = |place: u32| self.batches[place as usize].cost;
+        let cost = |position: u32| self.batches[position as usize].cost;
         let mut parts: Vec<(u64, &Vec<u32>)> =
             self.ranks.batches.iter().map(|part| (part.iter().copied().map(cost).sum(), part)).collect();
         parts.sort_by_key(|&(sum, _)| Reverse(sum));
@@ -220,14 +220,14 @@ impl Draft {
         let mut groups = Groups::default();
         for part in of_rank {
             let mut part = Vec::clone(part);
-            part.sort_by_key(|&place| Reverse((cost(place), place)));
+            part.sort_by_key(|&position| Reverse((cost(position), position)));
             if matches!(problem.objective, WholeObjective::Pipeline { .. }) {
                 part = cheap_at_both_ends(&part);
             }
-            for place in part {
+            for position in part {
                 let start = groups.items.len();
                 groups.items.extend(
-                    self.batches[place as usize].samples.iter().map(|&sample| samples.original[sample as usize]),
+                    self.batches[position as usize].samples.iter().map(|&sample| samples.original[sample as usize]),
                 );
                 groups.items[start..].sort_unstable();
                 groups.ranges.push(start as u32..groups.items.len() as u32);

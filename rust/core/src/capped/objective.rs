@@ -6,7 +6,7 @@ use crate::measure::lower_bound;
 pub(crate) enum WholeObjective {
     /// Ranks meet once a step: the largest sum of a rank's costs.
     Step,
-    /// Ranks meet at every micro-batch: the dearest first micro-batch, plus the dearest second, and so on.
+    /// Ranks meet at every micro-batch: the costliest first micro-batch, plus the costliest second, and so on.
     MicroBatch,
     /// Ranks meet once a step and each is a pipeline: the largest Σ(c + o) + (stages − 1) · max(c + o) of a rank's
     /// costs c, with o the overhead.
@@ -31,11 +31,11 @@ impl WholeObjective {
     }
 
     /// No plan of `count` micro-batches is shorter, their overhead left out: a rank carries the mean at least, its
-    /// dearest micro-batch is no cheaper than the mean one, and the dearest sample is somewhere.
+    /// costliest micro-batch is no cheaper than the mean one, and the costliest sample is somewhere.
     pub(crate) fn bound(self, costs: &[u64], ranks: usize, count: usize) -> u64 {
         let total: u64 = costs.iter().sum();
-        let dearest = costs.iter().copied().max().unwrap_or(0);
-        lower_bound(total.div_ceil(ranks as u64), total / count as u64, dearest, self.stages() - 1)
+        let costliest = costs.iter().copied().max().unwrap_or(0);
+        lower_bound(total.div_ceil(ranks as u64), total / count as u64, costliest, self.stages() - 1)
     }
 }
 

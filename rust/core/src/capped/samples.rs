@@ -1,7 +1,7 @@
 //! Micro-batches that give and take samples.
 use crate::capped::limits::{Caps, Load, Room};
 
-/// Samples of one step, by their place in ascending order of cost, and their sums.
+/// Samples of one step, by their position in ascending order of cost, and their sums.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MicroBatch {
     /// Ascending, and so ascending by cost.
@@ -48,8 +48,8 @@ impl Samples {
     }
 
     pub fn add(&self, batch: &mut MicroBatch, sample: u32) {
-        let place = batch.samples.partition_point(|&other| other < sample);
-        batch.samples.insert(place, sample);
+        let position = batch.samples.partition_point(|&other| other < sample);
+        batch.samples.insert(position, sample);
         batch.load = self.room.with(batch.load, sample);
         batch.cost += self.cost(sample);
     }

@@ -27,7 +27,7 @@ pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
     others.into_iter().fold(by_length, |best, other| if other.len() < best.len() { other } else { best })
 }
 
-/// First fit in the caller's order; mixes dear and cheap samples where costs have little to do with lengths.
+/// First fit in the caller's order; mixes costly and cheap samples where costs have little to do with lengths.
 pub(crate) fn first_fit_as_given(samples: &Samples) -> Vec<MicroBatch> {
     let mut order: Vec<u32> = (0..samples.len() as u32).collect();
     order.sort_unstable_by_key(|&sample| samples.original[sample as usize]);
@@ -47,44 +47,44 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
     let mut batches: Vec<MicroBatch> = Vec::new();
     for &sample in order {
         let [length, extra] = [room.length(sample), room.extra_of(sample)].map(|amount| amount as i64);
-        let place = lengths.first_with_both(length, &extras, extra).unwrap_or_else(|| {
+        let position = lengths.first_with_both(length, &extras, extra).unwrap_or_else(|| {
             batches.push(MicroBatch::default());
             extras.open();
             lengths.open()
         });
-        samples.add(&mut batches[place], sample);
-        let load = batches[place].load;
+        samples.add(&mut batches[position], sample);
+        let load = batches[position].load;
         for (rooms, left) in [(&mut lengths, room.longest_welcome(load)), (&mut extras, room.most_extra(load))] {
-            rooms.set(place, left.map_or(FULL, |left| left as i64));
+            rooms.set(position, left.map_or(FULL, |left| left as i64));
         }
     }
     batches
 }
 
-/// Splits the dearest micro-batch of two samples or more until there are `target`, dearest sample first to the
+/// Splits the costliest micro-batch of two samples or more until there are `target`, costliest sample first to the
 /// cheaper half (at a tie the smaller, then the first). **O(m + log b)** for every split of m samples.
-pub(crate) fn split_dearest(samples: &Samples, batches: &mut Vec<MicroBatch>, target: usize) {
-    let entry = |(place, batch): (usize, &MicroBatch)| (batch.samples.len() > 1).then_some((batch.cost, place));
+pub(crate) fn split_costliest(samples: &Samples, batches: &mut Vec<MicroBatch>, target: usize) {
+    let entry = |(position, batch): (usize, &MicroBatch)| (batch.samples.len() > 1).then_some((batch.cost, position));
     let mut divisible: BinaryHeap<(u64, usize)> = batches.iter().enumerate().filter_map(entry).collect();
     while batches.len() < target {
-        let Some((_, place)) = divisible.pop() else { return };
+        let Some((_, position)) = divisible.pop() else { return };
         let mut halves = [MicroBatch::default(), MicroBatch::default()];
-        for &sample in batches[place].samples.iter().rev() {
+        for &sample in batches[position].samples.iter().rev() {
             let [first, second] = halves.each_ref().map(|half| (half.cost, half.samples.len()));
             samples.add(&mut halves[usize::from(second < first)], sample);
         }
         let [first, second] = halves;
-        divisible.extend([(place, &first), (batches.len(), &second)].into_iter().filter_map(entry));
-        batches[place] = first;
+        divisible.extend([(position, &first), (batches.len(), &second)].into_iter().filter_map(entry));
+        batches[position] = first;
         batches.push(second);
     }
 }
 
-/// Deals rows of `width` micro-batches: a row takes the dearest samples left, each to the cheapest micro-batch that has
+/// Deals rows of `width` micro-batches: a row takes the costliest samples left, each to the cheapest micro-batch that has
 /// room, so that the micro-batches of a row cost nearly the same from the start.
 ///
 /// A row that samples without room leave uneven is dealt again under a ceiling, one `evenness`-th of its mean cost
-/// above that mean (or its dearest sample); what it leaves out falls to later rows. `None` when more than `rows` are
+/// above that mean (or its costliest sample); what it leaves out falls to later rows. `None` when more than `rows` are
 /// needed.
 ///
 /// **O(n width log n)** time; `None` too where n · width is above [`MOST_SCANNED`].
@@ -98,8 +98,8 @@ pub(crate) fn deal_rows(samples: &Samples, width: usize, rows: usize, evenness: 
         let mut row = deal_row(samples, &mut left, width, u64::MAX);
         let placed = |row: &[MicroBatch]| row.iter().map(|batch| batch.samples.len()).sum::<usize>();
         let mean = row.iter().map(|batch| batch.cost).sum::<u64>() / width as u64;
-        let dearest = left.from(0).map_or(0, |place| samples.cost(left.order[place]));
-        let ceiling = mean.max(dearest) + mean / evenness;
+        let costliest = left.from(0).map_or(0, |position| samples.cost(left.order[position]));
+        let ceiling = mean.max(costliest) + mean / evenness;
         if placed(&row) < left.count && row.iter().any(|batch| batch.cost > ceiling) {
             row = deal_row(samples, &mut left, width, ceiling);
         }
@@ -122,7 +122,7 @@ const PATIENCE: usize = 64;
 struct Left {
     /// All samples in descending order of cost.
     order: Vec<u32>,
-    /// For every place where to look on; the place itself while its sample is left.
+    /// For every position where to look on; the position itself while its sample is left.
     next: Vec<u32>,
     count: usize,
 }
@@ -132,30 +132,30 @@ impl Left {
         Self { order: (0..count as u32).rev().collect(), next: (0..=count as u32).collect(), count }
     }
 
-    /// The first place from here on whose sample is left; paths are halved on the way.
-    fn from(&mut self, mut place: usize) -> Option<usize> {
-        while self.next[place] as usize != place {
-            self.next[place] = self.next[self.next[place] as usize];
-            place = self.next[place] as usize;
+    /// The first position from here on whose sample is left; paths are halved on the way.
+    fn from(&mut self, mut position: usize) -> Option<usize> {
+        while self.next[position] as usize != position {
+            self.next[position] = self.next[self.next[position] as usize];
+            position = self.next[position] as usize;
         }
-        (place < self.order.len()).then_some(place)
+        (position < self.order.len()).then_some(position)
     }
 
     fn remove(&mut self, sample: u32) {
-        let place = self.order.len() - 1 - sample as usize;
-        self.next[place] = place as u32 + 1;
+        let position = self.order.len() - 1 - sample as usize;
+        self.next[position] = position as u32 + 1;
         self.count -= 1;
     }
 }
 
-/// One row of samples that are left, dearest first.
+/// One row of samples that are left, costliest first.
 fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> Vec<MicroBatch> {
     let mut row = vec![MicroBatch::default(); width];
     let (mut start, mut missed, mut patience) = (0, false, PATIENCE);
     while patience > 0 {
-        let Some(place) = left.from(start) else { break };
-        let sample = left.order[place];
-        start = place + 1;
+        let Some(position) = left.from(start) else { break };
+        let sample = left.order[position];
+        start = position + 1;
         let cost = samples.cost(sample);
         let open = |batch: &&mut MicroBatch| {
             batch.samples.is_empty() || batch.cost + cost <= ceiling && samples.accepts(batch, sample)
@@ -165,7 +165,7 @@ fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> V
             missed = false;
             continue;
         }
-        // On to the first sample that some micro-batch has room for. Bisection finds it where dearer samples are
+        // On to the first sample that some micro-batch has room for. Bisection finds it where costlier samples are
         // longer; where they are not, it may pass one over, for a later row.
         let no_room = |batch: &MicroBatch| {
             let length = samples.room.longest_welcome(batch.load);
@@ -181,25 +181,25 @@ fn deal_row(samples: &Samples, left: &mut Left, width: usize, ceiling: u64) -> V
     row
 }
 
-/// Deals all samples over `count` micro-batches, dearest first, each to the cheapest that has room; `None` when none
+/// Deals all samples over `count` micro-batches, costliest first, each to the cheapest that has room; `None` when none
 /// of the [`TRIES`] cheapest has. **O(n log b)** time for b micro-batches.
 pub(crate) fn deal_to_cheapest(samples: &Samples, count: usize) -> Option<Vec<MicroBatch>> {
     let mut batches = vec![MicroBatch::default(); count];
-    let mut cheapest: BinaryHeap<_> = (0..count).map(|place| Reverse((0, 0, place))).collect();
+    let mut cheapest: BinaryHeap<_> = (0..count).map(|position| Reverse((0, 0, position))).collect();
     let mut full = Vec::with_capacity(TRIES);
     for sample in (0..samples.len() as u32).rev() {
-        let place = loop {
-            let entry @ Reverse((_, _, place)) = cheapest.pop()?;
-            if samples.accepts(&batches[place], sample) {
-                break place;
+        let position = loop {
+            let entry @ Reverse((_, _, position)) = cheapest.pop()?;
+            if samples.accepts(&batches[position], sample) {
+                break position;
             }
             full.push(entry);
             if full.len() == TRIES {
                 return None;
             }
         };
-        samples.add(&mut batches[place], sample);
-        cheapest.push(Reverse((batches[place].cost, batches[place].samples.len(), place)));
+        samples.add(&mut batches[position], sample);
+        cheapest.push(Reverse((batches[position].cost, batches[position].samples.len(), position)));
         cheapest.extend(full.drain(..));
     }
     Some(batches)

@@ -54,8 +54,8 @@ impl Search<'_> {
         let mut best: Option<(u64, Trade)> = None;
         for &give in giver.samples.iter().rev() {
             let cost = self.samples.cost(give);
-            let place = taker.samples.partition_point(|&take| self.samples.cost(take) + want < cost);
-            let (cheaper, dearer) = taker.samples.split_at(place);
+            let position = taker.samples.partition_point(|&take| self.samples.cost(take) + want < cost);
+            let (cheaper, costlier) = taker.samples.split_at(position);
             // Each side is walked away from the wanted gain, so the first pair that fits is its best.
             let mut goes_on = |take: Option<u32>| {
                 let Some(gain) = cost.checked_sub(take.map_or(0, |take| self.samples.cost(take))) else { return false };
@@ -70,7 +70,7 @@ impl Search<'_> {
                 }
                 !fits
             };
-            dearer.iter().copied().map(Some).take(REACH).all(&mut goes_on);
+            costlier.iter().copied().map(Some).take(REACH).all(&mut goes_on);
             cheaper.iter().rev().copied().map(Some).chain([None]).take(REACH).all(&mut goes_on);
             self.spend(1);
             if best.is_some_and(|(distance, _)| distance <= want / 8) {
@@ -92,10 +92,10 @@ impl Search<'_> {
         }
     }
 
-    /// The samples of two micro-batches dealt anew, dearest first, each to the side that costs less so far and
+    /// The samples of two micro-batches dealt anew, costliest first, each to the side that costs less so far and
     /// has room; `ahead` is what the sides cost before. `None` when a sample fits nowhere or a side stays empty.
     ///
-    /// Finds what no single trade does, such as one dear sample for several cheap ones. **O(m log m)**.
+    /// Finds what no single trade does, such as one costly sample for several cheap ones. **O(m log m)**.
     pub fn deal_anew(&mut self, pair: [&MicroBatch; 2], ahead: [u64; 2]) -> Option<[MicroBatch; 2]> {
         let mut pool: Vec<u32> = pair.iter().flat_map(|batch| &batch.samples).copied().collect();
         pool.sort_unstable();

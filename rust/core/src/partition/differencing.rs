@@ -86,7 +86,7 @@ struct Full<W> {
     run: u32,
 }
 
-/// The same while a merge is under way: between run and heap are free places.
+/// The same while a merge is under way: between run and heap are free positions.
 struct Open {
     slot: u32,
     run: usize,
@@ -194,7 +194,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
             if let Some(set) = self.leading_single() {
                 self.arena[start + m] = set;
             } else {
-                // A full state comes next, and it has the empty sets' places covered.
+                // A full state comes next, and it has the empty sets' positions covered.
                 self.free_slots.push(slot);
                 let partial = self.arena[start..start + m].to_vec();
                 let full = self.heap.pop().expect("k singles made the first full state");
@@ -287,11 +287,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     fn lightest(&self, open: &Open) -> Set<W> {
         let (sets, root) = (self.sets(open.slot), self.k - 1);
-        if open.heap == 0 || sets[open.run - 1].less(sets[root]) {
-            sets[open.run - 1]
-        } else {
-            sets[root]
-        }
+        if open.heap == 0 || sets[open.run - 1].less(sets[root]) { sets[open.run - 1] } else { sets[root] }
     }
 
     fn take_lightest(&mut self, open: &mut Open) -> Set<W> {
@@ -319,13 +315,13 @@ impl<'a, W: Weight> Differencing<'a, W> {
         let k = self.k;
         let sets = self.sets_mut(open.slot);
         let floor = open.run.saturating_sub(CLIMB);
-        let mut place = open.run;
-        while place > floor && sets[place - 1].less(set) {
-            place -= 1;
+        let mut position = open.run;
+        while position > floor && sets[position - 1].less(set) {
+            position -= 1;
         }
-        if place > floor || floor == 0 {
-            sets.copy_within(place..open.run, place + 1);
-            sets[place] = set;
+        if position > floor || floor == 0 {
+            sets.copy_within(position..open.run, position + 1);
+            sets[position] = set;
             open.run += 1;
             return;
         }
@@ -363,16 +359,16 @@ fn sort_descending<W: Weight>(sets: &mut [Set<W>]) {
     }
     for end in 1..sets.len() {
         let set = sets[end];
-        let mut place = end;
-        while place > 0 && sets[place - 1].less(set) {
-            sets[place] = sets[place - 1];
-            place -= 1;
+        let mut position = end;
+        while position > 0 && sets[position - 1].less(set) {
+            sets[position] = sets[position - 1];
+            position -= 1;
         }
-        sets[place] = set;
+        sets[position] = set;
     }
 }
 
-/// The min-heap lies reversed: node i at `heap[len - 1 - i]`. A hole at the first place moves up to where
+/// The min-heap lies reversed: node i at `heap[len - 1 - i]`. A hole at the first position moves up to where
 /// `set` belongs.
 fn sift_up<W: Weight>(heap: &mut [Set<W>], set: Set<W>) {
     let root = heap.len() - 1;

@@ -65,9 +65,9 @@ fn counting_pass(from: &[Entry], to: &mut [Entry], shift: u32) {
         next += std::mem::replace(start, next);
     }
     for entry in from {
-        let place = &mut starts[digit(entry)];
-        to[*place as usize] = *entry;
-        *place += 1;
+        let position = &mut starts[digit(entry)];
+        to[*position as usize] = *entry;
+        *position += 1;
     }
 }
 
