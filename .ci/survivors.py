@@ -13,6 +13,7 @@ from pathlib import Path
 
 
 def main() -> None:
+    """Print the survivors; exit with those that have no reason."""
     out, known_file = map(Path, sys.argv[1:])
     survivors = (out / "missed.txt").read_text().splitlines()
     known = Counter(re.findall(r"^- `(.+?)` — ", known_file.read_text(), flags=re.MULTILINE))

@@ -392,12 +392,12 @@ def test_what_cannot_be_opened(tmp_path):
     ("name", "header", "line"),
     [("a.txt", "", "812\n"), ("a.csv", "id,length\n", "7,812\n"), ("a.jsonl", "", '{"id": 7, "length": 812}\n')],
 )
-def test_a_million_lines_in_seconds(write, name, header, line):
-    path = write(name, header + 1_000_000 * line)
+def test_a_quarter_of_a_million_lines_in_seconds(write, name, header, line):
+    path = write(name, header + 250_000 * line)
     start = time.process_time()
     lengths, _ = read_lengths(path)
-    assert time.process_time() - start < 60  # 1 to 4 s on an idle machine
-    assert (len(lengths), lengths.min(), lengths.max()) == (1_000_000, 812, 812)
+    assert time.process_time() - start < 15  # 0.2 to 1 s on an idle machine
+    assert (len(lengths), lengths.min(), lengths.max()) == (250_000, 812, 812)
 
 
 @pytest.mark.parametrize("name", [name for name in GOOD if name != "no-header.csv"])

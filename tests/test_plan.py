@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from families import FAMILIES
 from flopbalance import (
     Schedule,
     ScheduleError,
+    _core,
     build_dp_schedule,
     expand_bins_by_splitting,
     first_fit_pack,
@@ -537,3 +540,72 @@ class TestWhatOnceSlippedThrough:
         for bins in (None, [0, 1], ((0,), (1,))):
             with pytest.raises(ValueError, match="bins must be a list of lists"):
                 expand_bins_by_splitting(bins, 2, [1, 2])
+
+
+class TestCoreBoundary:
+    """What the core reads by name."""
+
+    REQUEST: ClassVar = {
+        "dp_size": 1,
+        "micro_batch_multiple": 1,
+        "packing": "capped",
+        "micro_batch_size": None,
+        "max_tokens": 8,
+        "pad_to": (1, 1),
+        "balance_ranks": True,
+        "rollout_ids": None,
+        "global_batch_size": None,
+        "objective": "step",
+        "pipeline_stages": 1,
+        "micro_batch_overhead": 0.0,
+        "effort": 128,
+        "padded": False,
+        "extra_budget": None,
+        "on_leftover": "drop",
+        "on_oversize": "alone",
+        "on_shortage": "error",
+    }
+
+    def plan(self, **changes):
+        return _core.plan(np.array([3, 4]), np.array([3, 4], dtype=np.uint64), self.REQUEST | changes)
+
+    def test_answers_come_by_name(self):
+        assert self.plan()["samples"].tolist() == [0, 1]
+
+    @pytest.mark.parametrize("word", ["packing", "objective", "on_leftover", "on_oversize", "on_shortage"])
+    def test_an_unknown_word_is_refused(self, word):
+        with pytest.raises(TypeError, match=rf"PlanRequest\.{word}") as refused:
+            self.plan(**{word: "fixd"})
+        assert 'got "fixd"' in str(refused.value.__cause__)
+
+    def test_an_unknown_word_for_the_sizes_of_parts_is_refused(self):
+        with pytest.raises(ValueError, match='PartSizes must be one of free, equal, bounded, got "even"'):
+            _core.partition(np.array([1, 2], dtype=np.uint64), 1, "even", True, ("weights", "parts"))
+
+    @pytest.mark.parametrize("name", ["max_tokens", "dp_size", "effort"])
+    def test_an_argument_that_is_missing_is_named(self, name):
+        request = {key: value for key, value in self.REQUEST.items() if key != name}
+        with pytest.raises((ValueError, TypeError, KeyError), match=name):
+            _core.plan(np.array([3, 4]), np.array([3, 4], dtype=np.uint64), request)
+
+    def test_a_packing_without_its_limit_is_refused(self):
+        with pytest.raises(ValueError, match="max_tokens must be given for this packing, got None"):
+            self.plan(max_tokens=None)
+        with pytest.raises(ValueError, match="micro_batch_size must be given for this packing, got None"):
+            self.plan(packing="fixed")
+
+    def test_arrays_that_are_no_schedule_are_not_measured(self):
+        schedule = plan([3, 4], dp_size=2, max_tokens=8)
+        costs = np.array([3.0, 4.0])
+        assert _core.measure(schedule, costs, 1, 0.0)["step_times"].tolist() == [4.0]
+        broken = {
+            "offsets ascend from 0": {"micro_batch_offsets": np.array([0, 2, 1])},
+            "offsets end with the samples": {"micro_batch_offsets": np.array([0, 1, 9])},
+            "every step has micro-batches": {"micro_batches_per_step": np.array([0])},
+            "every rank has as many micro-batches": {"micro_batches_per_step": np.array([2**62, 2**62])},
+        }
+        for law, change in broken.items():
+            with pytest.raises(ValueError, match=law):
+                _core.measure(dataclasses.replace(schedule, **change), costs, 1, 0.0)
+        with pytest.raises(ValueError, match="groups must hold indices of samples, >= 0 and < 1, got 1"):
+            _core.measure(schedule, costs[:1], 1, 0.0)

@@ -168,7 +168,8 @@ def test_tokens_of_all_steps_stand_against_the_cap(problem, comparison):
     ]
 
 
-def test_a_cost_object_is_drawn_as_its_costs_are(small):
+def test_a_cost_object_is_drawn_as_its_costs_are():
+    small = Problem(2)
     model = CostModel(per_token=7, per_pair=2)
     pictures = [
         figure_as_svg(plot_schedule(small.plain, costs, lengths=small.lengths))
