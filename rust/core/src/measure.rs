@@ -158,3 +158,105 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Resul
     measures.micro_batch_costs = micro_batch_costs;
     Ok(measures)
 }
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn layout<'a>(samples: &'a [i64], offsets: &'a [i64], per_step: &'a [i64], dp_size: usize) -> Result<Layout<'a>> {
+        Layout::new(samples, offsets, per_step, NonZeroUsize::new(dp_size).unwrap())
+    }
+
+    /// Costs of the micro-batches of every rank and step; each sample stands where it is first seen.
+    type Steps = Vec<Vec<Vec<Vec<u32>>>>;
+
+    fn steps() -> impl Strategy<Value = Steps> {
+        let batch = || prop::collection::vec(0_u32..50, 0..4);
+        (1_usize..4, prop::collection::vec(1_usize..4, 0..4)).prop_flat_map(move |(ranks, counts)| {
+            let step = move |count| prop::collection::vec(prop::collection::vec(batch(), count), ranks);
+            counts.into_iter().map(step).collect::<Vec<_>>()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn measures_are_those_of_the_definitions(steps in steps(), stages in 1_u32..5, overhead in 0_u32..9) {
+            let ranks = steps.first().map_or(1, Vec::len);
+            let (mut samples, mut offsets, mut costs) = (vec![], vec![0], vec![]);
+            for rank in 0..ranks {
+                for batch in steps.iter().flat_map(|step| &step[rank]) {
+                    samples.extend(batch.iter().enumerate().map(|(i, _)| (costs.len() + i) as i64));
+                    costs.extend(batch.iter().map(|&cost| f64::from(cost)));
+                    offsets.push(samples.len() as i64);
+                }
+            }
+            let per_step: Vec<i64> = steps.iter().map(|step| step[0].len() as i64).collect();
+            let layout = layout(&samples, &offsets, &per_step, ranks).unwrap();
+            let pipeline = Pipeline::new(u64::from(stages).try_into().unwrap(), f64::from(overhead)).unwrap();
+            let measures = measure(&layout, &costs, &pipeline).unwrap();
+            let cost = |batch: &Vec<u32>| batch.iter().sum::<u32>();
+            for (number, step) in steps.iter().enumerate() {
+                let busy: Vec<u32> = step.iter().map(|rank| rank.iter().map(cost).sum()).collect();
+                for (rank, &busy) in busy.iter().enumerate() {
+                    prop_assert_eq!(measures.busy[rank * steps.len() + number], f64::from(busy));
+                }
+                let longest = *busy.iter().max().unwrap();
+                let rows = (0..step[0].len()).map(|row| step.iter().map(|rank| cost(&rank[row])).max().unwrap());
+                let through = step.iter().map(|rank| {
+                    let costs: Vec<u32> = rank.iter().map(|batch| cost(batch) + overhead).collect();
+                    costs.iter().sum::<u32>() + (stages - 1) * costs.iter().max().unwrap()
+                });
+                let costliest = step.iter().flatten().flatten().max().copied().unwrap_or(0);
+                let mean = f64::from(busy.iter().sum::<u32>()) / ranks as f64;
+                prop_assert_eq!(measures.step_times[number], f64::from(longest));
+                prop_assert_eq!(measures.micro_batch_times[number], f64::from(rows.sum::<u32>()));
+                prop_assert_eq!(measures.pipeline_times[number], f64::from(through.max().unwrap()));
+                prop_assert_eq!(measures.mean_times[number], mean);
+                prop_assert_eq!(measures.lower_bounds[number], mean.max(f64::from(costliest)));
+            }
+            let batches = (0..ranks).flat_map(|rank| steps.iter().flat_map(move |step| &step[rank]));
+            prop_assert!(batches.map(|batch| f64::from(cost(batch))).eq(measures.micro_batch_costs));
+        }
+    }
+
+    #[test]
+    fn the_bound_of_a_pipeline_counts_every_further_stage() {
+        assert_eq!(lower_bound(10_u64, 3, 4, 2), 16);
+        assert_eq!(lower_bound(10_u64, 3, 6, 2), 18);
+        assert_eq!(lower_bound(10_u64, 3, 11, 0), 11);
+    }
+
+    #[test]
+    fn arrays_that_are_no_schedule_are_refused() {
+        let law = |samples: &[i64], offsets: &[i64], per_step: &[i64], dp_size| match layout(
+            samples, offsets, per_step, dp_size,
+        ) {
+            Err(Error::NoSchedule { law }) => law,
+            other => panic!("{other:?}"),
+        };
+        assert!(layout(&[0, 1], &[0, 1, 2], &[1], 2).is_ok());
+        assert_eq!(law(&[], &[], &[], 1), "offsets ascend from 0");
+        assert_eq!(law(&[0, 1], &[1, 2], &[1], 1), "offsets ascend from 0");
+        assert_eq!(law(&[0, 1], &[0, 2, 1], &[2], 1), "offsets ascend from 0");
+        assert_eq!(law(&[0, 1], &[0, 1, 3], &[2], 1), "offsets end with the samples");
+        assert_eq!(law(&[0, 1], &[0, 1, 2], &[2, 0], 1), "every step has micro-batches");
+        assert_eq!(law(&[0, 1], &[0, 1, 2], &[3, -1], 1), "every step has micro-batches");
+        assert_eq!(law(&[0, 1], &[0, 1, 2], &[1], 1), "every rank has as many micro-batches");
+        assert_eq!(law(&[0, 1], &[0, 1, 2], &[i64::MAX, 1], 1), "every rank has as many micro-batches");
+        assert_eq!(law(&[0, 1], &[0, 1, 2], &[1], usize::MAX), "every rank has as many micro-batches");
+    }
+
+    #[test]
+    fn samples_must_have_costs() {
+        let refused = |sample| {
+            let samples = [0, sample];
+            let layout = layout(&samples, &[0, 2], &[1], 1).unwrap();
+            measure(&layout, &[1.0, 2.0], &Pipeline::default()).unwrap_err()
+        };
+        for sample in [2, -1, i64::MAX] {
+            assert_eq!(refused(sample), Error::NoItem { item: sample, bound: 2 });
+        }
+    }
+}
