@@ -143,3 +143,59 @@ fn times_power_of_two(value: f64, exponent: i32) -> f64 {
     let half = exponent / 2;
     (value * 2_f64.powi(half) * 2_f64.powi(exponent - half)).min(f64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::request::{Cap, Packing};
+    use crate::{OnLeftover, Pipeline};
+    use std::num::NonZeroU64;
+
+    /// The costs of all samples and the objective, in whole numbers.
+    fn whole_of<W: Weight>(costs: &[W], exponent: i32, objective: Objective) -> (Vec<u64>, WholeObjective) {
+        let how = Capped::new(objective);
+        let cap = Cap::new(NonZeroU64::MIN);
+        let request = Request::new(NonZeroUsize::MIN, Packing::Capped(cap, how));
+        let limits = Limits { tokens: vec![1; costs.len()].into(), max_tokens: 1, extra: None };
+        let planner =
+            Planner { limits: &limits, costs, exponent, request: &request, how: &how, carried: vec![W::default()] };
+        let steps = Steps::new(costs.len(), None, None, OnLeftover::Drop).unwrap();
+        planner.whole(steps.iter().next().unwrap())
+    }
+
+    fn pipeline(overhead: f64) -> Objective {
+        Objective::Pipeline(Pipeline::new(NonZeroU64::new(4).unwrap(), overhead).unwrap())
+    }
+
+    #[test]
+    fn costs_are_taken_as_they_are_where_62_bits_hold_them() {
+        let costs = [1_u64 << 61, (1 << 60) + 1];
+        assert_eq!(whole_of(&costs, 0, Objective::Step), (costs.to_vec(), WholeObjective::Step));
+        // Four stages need two bits more, an overhead only what it takes itself.
+        let (costs, _) = whole_of(&[1_u64 << 59, (1 << 58) + 1], 0, pipeline(0.0));
+        assert_eq!(costs, [1 << 59, (1 << 58) + 1]);
+        let (costs, _) = whole_of(&[1_u64 << 60, (1 << 59) + 1], 0, pipeline(0.0));
+        assert_eq!(costs, [1 << 59, 1 << 58]);
+    }
+
+    #[test]
+    fn an_overhead_of_any_size_leaves_room_for_its_sums() {
+        // 2^80, paid by 12 micro-batches and 4 stages at most, that is 2^5: 2^85 and one bit more must fit 62 bits.
+        let (costs, objective) = whole_of(&[1_u64 << 40; 12], 0, pipeline(2_f64.powi(80)));
+        let expected = WholeObjective::Pipeline { stages: 4, micro_batch_overhead: 1 << 55 };
+        assert_eq!((&costs[..2], objective), (&[1 << 15; 2][..], expected));
+        // In the unit of floats that were read as multiples of 2^-10.
+        let (costs, objective) = whole_of(&[5_u64 << 10], -10, pipeline(3.0));
+        let expected = WholeObjective::Pipeline { stages: 4, micro_batch_overhead: 3 << 10 };
+        assert_eq!((&costs[..], objective), (&[5 << 10][..], expected));
+    }
+
+    #[test]
+    fn powers_of_two_out_of_range_bring_values_into_it() {
+        let close = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-12;
+        assert!(close(times_power_of_two(1e-300, 1990), 1e-300 * 2_f64.powi(1000) * 2_f64.powi(990)));
+        assert!(close(times_power_of_two(1e300, -1990), 1e300 * 2_f64.powi(-1000) * 2_f64.powi(-990)));
+        assert!(close(times_power_of_two(1e300, 1000), f64::MAX));
+        assert!(close(times_power_of_two(3.0, -3), 0.375));
+    }
+}
