@@ -15,3 +15,6 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values, dtype=dtype)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.values!r})"

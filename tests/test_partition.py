@@ -335,7 +335,7 @@ def test_the_published_argument_names():
         (np.array([1j, 2]), r"seqlen_list"),
         (np.array(["2020-01-01", "2020-01-02"], "M8[D]"), r"seqlen_list"),
         (np.array([1, 2], "m8[s]"), r"seqlen_list"),
-        ([object(), 1], r"seqlen_list"),
+        pytest.param([object(), 1], r"seqlen_list", id="[object, 1]"),
         ({0: 1, 1: 2}, r"seqlen_list"),
         ({1, 2}, r"seqlen_list"),
     ],
