@@ -13,7 +13,8 @@ demo: $(VENV)/.installed $(VENV)/.plot
 
 test: $(VENV)/.installed $(VENV)/.tools
 	cargo test --workspace --locked
-	$(BIN)/python -m pytest --pyargs tests flopbalance
+	$(BIN)/python -m pytest -m alone tests
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m 'not alone' --pyargs tests flopbalance
 	$(BIN)/python -m mypy.stubtest flopbalance._core
 
 # The one abi3 wheel against every CPython from 3.10 on that the machine has.

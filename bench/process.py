@@ -52,7 +52,11 @@ def main() -> None:
     overlap = min(together) / min(apart)
     cores = os.cpu_count() or 1
     rows = [
-        {"what": "from flopbalance import plan, after NumPy", "value": seconds(spent), "goal": f"under {seconds(IMPORT_LIMIT)}"},
+        {
+            "what": "from flopbalance import plan, after NumPy",
+            "value": seconds(spent),
+            "goal": f"under {seconds(IMPORT_LIMIT)}",
+        },
         {
             "what": f"wall time of {THREADS} threads at once over one after the other, {cores} cores",
             "value": f"{overlap:.2f}",

@@ -155,6 +155,7 @@ def test_plan_counts_exactly_when_asked():
     assert published != exact
 
 
+@pytest.mark.alone
 def test_the_example_beats_counting_tokens():
     process = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=300)
     tokens, fit = (float(line.split()[-1].rstrip("%")) for line in process.stdout.splitlines()[-2:])

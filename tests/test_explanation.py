@@ -196,3 +196,11 @@ def test_bad_arguments_are_refused_by_name(lengths, costs, message):
     settings = {"dp_size": 2, "max_tokens": 5}
     with pytest.raises(ValueError, match=message):
         explain(plan([1, 1], **settings), lengths, costs, settings)
+
+
+@pytest.mark.parametrize("limits", [{"on_oversize": "error"}, {"pad_to": (1, 10)}, {"max_tokens": 2**62 + 1}])
+def test_what_it_makes_up_itself_is_never_an_error(limits):
+    settings = {"dp_size": 2, "max_tokens": 10, **limits}
+    lengths = [9, 8, 7, 6, 5, 4, 3, 2]
+    explanation = explain(plan(lengths, **settings), lengths, lengths, settings)
+    assert explanation.alternatives

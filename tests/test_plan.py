@@ -609,3 +609,65 @@ class TestCoreBoundary:
                 _core.measure(dataclasses.replace(schedule, **change), costs, 1, 0.0)
         with pytest.raises(ValueError, match="groups must hold indices of samples, >= 0 and < 1, got 1"):
             _core.measure(schedule, costs[:1], 1, 0.0)
+
+
+class TestNothingIsTakenForGranted:
+    """Counts and arrays of any size are refused or answered, before memory is taken."""
+
+    @pytest.mark.parametrize("on_shortage", ["error", "repeat"])
+    @pytest.mark.parametrize("dp_size", [10, 2**33, 10**12, 2**62])
+    def test_more_ranks_than_samples(self, dp_size, on_shortage):
+        def plan_for_all():
+            return plan([1, 2, 3], dp_size=dp_size, max_tokens=10, packing="capped", on_shortage=on_shortage)
+
+        if on_shortage == "repeat" and dp_size == 10:
+            assert plan_for_all().is_padding.sum() == 7
+        else:
+            with pytest.raises(ScheduleError, match=f"dp_size = {dp_size} ranks"):
+                plan_for_all()
+
+    def test_more_empty_bins_than_memory_holds(self):
+        with pytest.raises(ValueError, match="target must be at most 16777216 where bins hold no tokens"):
+            expand_bins_by_splitting([[0, 1]], 2**40, [0, 0])
+        bins = [[0, 1]]
+        expand_bins_by_splitting(bins, 2**40, [3, 1])
+        assert bins == [[0], [1]]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"micro_batch_offsets": np.array([0, 1, 3, 2, 5])},
+            {"micro_batch_offsets": np.array([0, 1, 2, 3, 9])},
+            {"micro_batch_offsets": np.array([-1, 1, 2, 3, 5])},
+            {"micro_batch_offsets": np.array([0])},
+            {"micro_batch_offsets": np.array([], dtype=np.int64)},
+            {"dp_size": 3},
+        ],
+    )
+    def test_lists_of_no_schedule(self, change):
+        schedule = plan([7, 2, 5, 4, 3], dp_size=2, max_tokens=8)
+        with pytest.raises(ValueError, match="the arrays must be those of a schedule"):
+            dataclasses.replace(schedule, **change).to_lists()
+
+    def test_lists_of_an_empty_schedule(self):
+        none = np.array([], dtype=np.int64)
+        empty = Schedule(2, 0, none, np.array([0]), none, none, none, none, np.array([], dtype=bool))
+        assert empty.to_lists() == ([[], []], [[], []], [], [])
+
+    def test_repeats_of_the_largest_numbers_are_balanced_as_small_ones_are(self):
+        base = [759, 8, 1, 3, 3]
+        large = [cost * ((2**128 - 1) // sum(base)) for cost in base]
+
+        def slowest(costs):
+            schedule = plan(
+                base,
+                costs=costs,
+                dp_size=2,
+                max_tokens=1000,
+                micro_batch_multiple=64,
+                packing="capped",
+                on_shortage="repeat",
+            )
+            return report(schedule, base, base, 1000).step_time
+
+        assert slowest(large) <= slowest(base)

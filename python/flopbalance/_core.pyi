@@ -11,6 +11,7 @@ from flopbalance.schedules.schedule import Schedule
 
 __all__ = [
     "DEBUG_BUILD",
+    "EFFORT",
     "check_lengths",
     "check_weights",
     "curve_flops",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 DEBUG_BUILD: Final[bool]
+EFFORT: Final[int]
 
 class _Plan(TypedDict):
     samples: Ints
@@ -55,7 +57,7 @@ def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, I
 def plan(lengths: Ints, costs: Weights, request: PlanRequest) -> _Plan: ...
 def measure(schedule: Schedule, costs: Floats, pipeline_stages: int, micro_batch_overhead: float) -> _Measures: ...
 def group_lists(items: Ints, offsets: Ints) -> list[list[int]]: ...
-def rank_lists(samples: Ints, offsets: Ints, dp_size: int) -> tuple[list[list[int]], list[list[list[int]]]]: ...
+def rank_lists(schedule: Schedule) -> tuple[list[list[int]], list[list[list[int]]]]: ...
 def curve_flops(lengths: Ints, per_token: int, per_pair: int, windows: list[tuple[int, int]]) -> Ints: ...
 def curve_flops_rounded(
     lengths: Ints, per_token: int, per_square: int, per_pair: int, windows: list[tuple[int, int]]

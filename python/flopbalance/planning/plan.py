@@ -28,7 +28,7 @@ OnLeftover = Literal["drop", "partial", "error"]
 OnOversize = Literal["alone", "drop", "error"]
 OnShortage = Literal["error", "repeat"]
 
-EFFORT = 128
+EFFORT = _core.EFFORT
 """Look-ups per sample that level 1,024 samples over 32 ranks as far as the search gets."""
 
 
@@ -118,8 +118,8 @@ def plan(
         What every micro-batch costs beside its samples, in the unit of `costs`, with ``objective="pipeline"``; keeps
         the number of micro-batches from running away.
     effort : int, default 128
-        Pairs of samples that ``packing="capped"`` may look at, per start and sample (of a pipeline's step, the first
-        16,384). More is never worse and takes longer; 0 takes the best start as it is.
+        Pairs of samples that ``packing="capped"`` may look at, per start and sample (of a step, the first 16,384).
+        More is never worse and takes longer; 0 takes the best start as it is.
     padded : bool, default False
         With ``packing="capped"``: a micro-batch holds samples × longest tokens against the cap instead of the sum.
     extra_budget : (array_like of shape (n,), int), optional
@@ -184,8 +184,10 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     as_choice(packing, Packing, "packing")
     as_choice(objective, Objective, "objective")
     settings = locals()
-    for argument, (default, reads) in _READ_BY_SOME.items():
-        _refuse_unread(argument, settings[argument], default, reads, packing, objective)
+    for argument, (default, _) in _READ_BY_SOME.items():
+        given = settings[argument]
+        if given is not default and not (np.isscalar(given) and given == default):
+            _refuse_unread(argument, given, packing, objective)
     if packing == "capped" and not balance_ranks:
         raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks!r}")
     limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
@@ -228,12 +230,17 @@ _READ_BY_SOME: dict[str, tuple[object, str]] = {
 """Arguments that not every packing reads: their defaults, and who does read them."""
 
 
-def _refuse_unread(
-    argument: str, given: object, default: object, reads: str, packing: Packing, objective: Objective
-) -> None:
+def reads(argument: str, packing: Packing, objective: Objective = "step") -> bool:
+    """Return whether `plan` reads an argument with a packing and an objective, or only accepts its default."""
+    _, by = _READ_BY_SOME.get(argument, (None, "all"))
+    if by == "pipeline":
+        return packing == "capped" and objective == "pipeline"
+    return by == "all" or packing == "capped" or (by == "cap" and packing != "fixed")
+
+
+def _refuse_unread(argument: str, given: object, packing: Packing, objective: Objective) -> None:
     """Refuse an argument that would have no effect."""
-    is_read = {"cap": packing != "fixed", "capped": packing == "capped", "pipeline": objective == "pipeline"}[reads]
-    if is_read or given is default or (np.isscalar(given) and given == default):
-        return
-    without = f"objective={objective!r}" if reads == "pipeline" else f"packing={packing!r}"
-    raise ValueError(f"{argument} must be {default!r} for {without}, got {given!r}")
+    default, by = _READ_BY_SOME[argument]
+    if not reads(argument, packing, objective):
+        without = f"objective={objective!r}" if by == "pipeline" else f"packing={packing!r}"
+        raise ValueError(f"{argument} must be {default!r} for {without}, got {given!r}")

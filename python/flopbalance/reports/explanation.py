@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from flopbalance.checks import CostFunction, Floats, Ints, as_choice, as_float_costs
 from flopbalance.errors import ScheduleError
+from flopbalance.planning.limits import as_pad_to
 from flopbalance.planning.plan import plan
-from flopbalance.reports.measures import Measures, above_cap
+from flopbalance.reports.measures import Measures, above_cap, idle_share
 from flopbalance.reports.timeline import Meeting
 from flopbalance.schedules.schedule import Schedule, planned_lengths
 from flopbalance.text import counted, format_table, si_prefix
@@ -129,7 +130,7 @@ class Explanation:
         return f"{cost / scale:.4g} {prefix}{self.cost_unit}"
 
     def _what(self) -> str:
-        idle = 1 - self.mean / self.duration if self.duration else 0
+        idle = idle_share(self.mean, self.duration)
         where = f"Step {self.step} of 0–{self.steps - 1}" if self.steps > 1 else "The only step"
         text = f"{where} takes {self._amount(self.duration)}"
         if not self.late:
@@ -335,14 +336,12 @@ def _measured(
     change: str,
     settings: dict[str, Any],
 ) -> Alternative:
-    largest = int(schedule.micro_batch_tokens.max())
-    cap = largest if max_tokens is None else max_tokens  # without a cap nothing is above
-    together, _ = above_cap(schedule.token_counts, schedule.sample_counts, cap)
+    together, _ = above_cap(schedule.token_counts, schedule.sample_counts, max_tokens)
     return Alternative(
         change=change,
         settings=settings,
         idle_share=Measures.of(schedule, weights).idle_share(objective),
-        largest_tokens=largest,
+        largest_tokens=int(schedule.micro_batch_tokens.max()),
         over_cap=int(together.sum()),
         dropped=len(schedule.dropped),
     )
@@ -369,7 +368,9 @@ def _changes(
     del sizes["max_tokens" if now["packing"] == "fixed" else "micro_batch_size"]
     for name, (noun, rest) in sizes.items():
         for size in (now[name] // 2, now[name] * 2):
-            if size > (name == "dp_size"):  # a rank by itself waits for none, and helps no one
+            # A rank by itself waits for none, and helps no one; a cap must hold what it is padded to.
+            least = {"dp_size": 2, "max_tokens": as_pad_to(now.get("pad_to", 1))[1]}.get(name, 1)
+            if least <= size < 2**63:
                 yield f"{counted(size, noun)}{rest}", {name: size}
 
 

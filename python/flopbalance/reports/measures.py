@@ -79,13 +79,15 @@ def idle_share(mean_time: float, time: float) -> float:
     return 1 - mean_time / time if time else 0.0
 
 
-def above_cap(tokens: Ints, samples: Ints, max_tokens: int) -> tuple[Bools, Bools]:
+def above_cap(tokens: Ints, samples: Ints, max_tokens: int | None) -> tuple[Bools, Bools]:
     """Return which micro-batches are above the cap: of several samples, and of one alone, which no packing can help.
+
+    Without a cap nothing is above.
 
     Examples
     --------
     >>> above_cap(np.array([9, 9, 8]), np.array([2, 1, 2]), 8)
     (array([ True, False, False]), array([False,  True, False]))
     """
-    above = tokens > max_tokens
+    above = np.zeros(tokens.shape, dtype=np.bool_) if max_tokens is None else tokens > max_tokens
     return above & (samples > 1), above & (samples == 1)

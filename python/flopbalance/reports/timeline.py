@@ -120,8 +120,7 @@ def timelines(
         raise ValueError(f"objective must be one of {', '.join(get_args(Meeting))}, got {objective!r}")
     measured = Measures.of(schedule, as_float_costs(costs, None, schedule.num_samples))
     tokens = schedule.token_counts
-    # The cap of a schedule without one is its largest micro-batch.
-    cap = int(tokens.max()) if max_tokens is None else as_count(max_tokens, "max_tokens")
+    cap = None if max_tokens is None else as_count(max_tokens, "max_tokens")
     breaks_cap, alone = above_cap(tokens, schedule.sample_counts, cap)
     lines = []
     for step, (first, count) in enumerate(zip(schedule.step_starts, schedule.micro_batches_per_step, strict=True)):
@@ -135,7 +134,7 @@ def timelines(
                 costs=costs_of_step,
                 waits=waits,
                 tokens=tokens[of_step],
-                over_cap=np.maximum(tokens[of_step] - cap, 0),
+                over_cap=np.maximum(tokens[of_step] - (tokens[of_step] if cap is None else cap), 0),
                 samples=schedule.sample_counts[of_step],
                 breaks_cap=breaks_cap[of_step],
                 alone=alone[of_step],

@@ -212,7 +212,7 @@ class Schedule(_Arrays):
         >>> plan([7, 2, 5, 4, 3], dp_size=2, max_tokens=8).to_lists()
         ([[0, 3], [1, 2, 4]], [[[0], [1]], [[0, 1], [2]]], [2], [5])
         """
-        partitions, micro_batches = _core.rank_lists(self.samples, self.micro_batch_offsets, self.dp_size)
+        partitions, micro_batches = _core.rank_lists(self)
         return partitions, micro_batches, self.micro_batches_per_step.tolist(), self.rollouts_per_step.tolist()
 
     def inverse(self) -> Ints:

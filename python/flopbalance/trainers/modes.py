@@ -9,7 +9,7 @@ from typing import Any
 
 from flopbalance.checks import as_amount, as_choice
 from flopbalance.fields import Fields
-from flopbalance.planning.plan import Objective, Packing
+from flopbalance.planning.plan import Objective, Packing, reads
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,7 @@ class Mode:
 
     def reads(self, argument: str) -> bool:
         """Whether `plan` reads an argument in this mode, or only accepts its default."""
-        if argument == "on_oversize":
-            return self.packing != "fixed"
-        if argument in ("objective", "on_shortage"):
-            return self.packing == "capped"
-        return argument not in ("pipeline_stages", "micro_batch_overhead") or self.objective == "pipeline"
+        return reads(argument, self.packing, self.objective)
 
 
 MODES = (

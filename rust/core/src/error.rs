@@ -136,6 +136,13 @@ pub enum Error {
         /// The overhead that was given.
         overhead: f64,
     },
+    /// More bins than are made where splitting leaves them empty.
+    EmptyBins {
+        /// The bins that are wanted.
+        target: usize,
+        /// The most that are made.
+        most: usize,
+    },
     /// Arrays that are no schedule.
     NoSchedule {
         /// The law that is broken.
@@ -261,7 +268,8 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::CostOverflow { .. } | Self::PairsOverflow => Kind::Overflow,
-            Self::AllOversize { .. }
+            Self::Oversize { .. }
+            | Self::AllOversize { .. }
             | Self::TooFewRollouts { .. }
             | Self::RolloutsLeftOver { .. }
             | Self::TooFewSamples { .. }
@@ -311,6 +319,9 @@ impl Error {
                 write!(f, "groups must hold indices of samples, >= 0 and < {bound}, got {item}")
             }
             Self::RepeatedItem { item } => write!(f, "groups must hold every sample once at most, got {item} twice"),
+            Self::EmptyBins { target, most } => {
+                write!(f, "target must be at most {most} where bins hold no tokens, got {target}")
+            }
             Self::GroupSizes { items } => write!(f, "sizes must be >= 0 and add up to the {items} items, got others"),
             Self::NegativeAmount { index, amount } => {
                 write!(f, "extra_budget[0][{index}] must be >= 0, got {amount}")
@@ -321,17 +332,17 @@ impl Error {
             }
             Self::Overhead { overhead } => write!(f, "micro_batch_overhead must be >= 0 and finite, got {overhead}"),
             Self::NoSchedule { law } => write!(f, "the arrays must be those of a schedule, got a broken law: {law}"),
-            Self::Oversize { amounts, index, amount, cap, oversize, samples } => write!(
-                f,
-                "{amounts}[{index}] must be within the cap, {cap} after padding, with on_oversize='error', got \
-                 {amount}; {oversize} of {samples} samples are not"
-            ),
-            _ => Ok(()),
+            other => write!(f, "{other:?}"), // never reached: the kinds above are all
         }
     }
 
     fn write_schedule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Oversize { amounts, index, amount, cap, oversize, samples } => write!(
+                f,
+                "{amounts}[{index}] must be within the cap, {cap} after padding, with on_oversize='error', got \
+                 {amount}; {oversize} of {samples} samples are not"
+            ),
             Self::AllOversize { samples } => {
                 write!(f, "on_oversize must leave a sample, got 'drop' where all {samples} are above the cap")
             }
@@ -371,7 +382,7 @@ impl Error {
                 "step {step} must need at most {most} micro-batches where samples are repeated, got {needed} (dp_size \
                  = {dp_size} ranks x micro_batch_multiple = {micro_batch_multiple})"
             ),
-            _ => Ok(()),
+            other => write!(f, "{other:?}"), // never reached: the kinds above are all
         }
     }
 }

@@ -64,6 +64,16 @@ impl<'a> Layout<'a> {
         Ok(Self { samples, micro_batch_offsets, micro_batches_per_step, dp_size: dp_size.get() })
     }
 
+    /// The samples of every rank, and where its micro-batches end among all, after the start of the first.
+    pub fn ranks(&self) -> impl Iterator<Item = (&'a [i64], &'a [i64])> {
+        let Self { samples, micro_batch_offsets: offsets, dp_size, .. } = *self;
+        let count = (offsets.len() - 1) / dp_size;
+        (0..dp_size).map(move |rank| {
+            let offsets = &offsets[rank * count..=(rank + 1) * count];
+            (&samples[offsets[0] as usize..offsets[count] as usize], offsets)
+        })
+    }
+
     /// The samples of every micro-batch.
     fn micro_batches(&self) -> impl Iterator<Item = &'a [i64]> {
         let samples = self.samples;

@@ -20,6 +20,8 @@ pub(crate) trait Weight:
     /// The sum, or the largest number where that does not fit.
     #[must_use]
     fn saturating_plus(self, other: Self) -> Self;
+    /// The largest number is below 2^`MOST_BITS`, and no smaller power of two.
+    const MOST_BITS: i32;
     /// The smallest e with `total < 2^e`.
     fn bits(total: Self) -> i32;
     /// The whole part of the weight times 2^`scale`, which is below 2^62; integers are scaled down only.
@@ -32,6 +34,7 @@ pub(crate) trait Weight:
 
 impl Weight for u64 {
     const EXACT: bool = true;
+    const MOST_BITS: i32 = 64;
     fn less(a: (Self, u64), b: (Self, u64)) -> bool {
         let wide = |(high, low): (u64, u64)| u128::from(high) << 64 | u128::from(low);
         wide(a) < wide(b)
@@ -52,6 +55,7 @@ impl Weight for u64 {
 
 impl Weight for u128 {
     const EXACT: bool = true;
+    const MOST_BITS: i32 = 128;
     fn less(a: (Self, u64), b: (Self, u64)) -> bool {
         a < b
     }
@@ -71,6 +75,7 @@ impl Weight for u128 {
 
 impl Weight for f64 {
     const EXACT: bool = false;
+    const MOST_BITS: i32 = 1024;
     fn less(a: (Self, u64), b: (Self, u64)) -> bool {
         u64::less((a.0.to_bits(), a.1), (b.0.to_bits(), b.1))
     }
@@ -238,7 +243,12 @@ fn scaled_to_integers(values: &[f64]) -> Option<(Vec<u64>, i32)> {
 /// unchanged where they allow that; floats are enlarged as far as 62 bits hold them.
 pub(crate) fn whole<W: Weight>(weights: &[W], doublings: i32, more: Option<i32>) -> (Vec<u64>, i32) {
     let total = weights.iter().fold(W::default(), |sum, &weight| sum.saturating_plus(weight));
-    let bits = W::bits(total) + doublings;
+    let mut bits = W::bits(total) + doublings;
+    if W::bits(total) == W::MOST_BITS {
+        // The sum may have stopped at the largest number; no sum of so many is above this.
+        let largest = weights.iter().fold(W::default(), |most, &weight| if weight > most { weight } else { most });
+        bits = W::bits(largest) + exponent_above(weights.len() as f64) + doublings;
+    }
     let scale = (62 - more.map_or(bits, |more| bits.max(more) + 1)).min(if W::EXACT { 0 } else { 1000 });
     (weights.iter().map(|weight| weight.scaled(scale)).collect(), scale)
 }
@@ -300,6 +310,10 @@ mod tests {
         assert_eq!(whole(&[1_u64 << 60], 4, None), (vec![1 << 57], -3));
         assert_eq!(whole(&[1_u64 << 60], 0, Some(63)), (vec![1 << 58], -2));
         assert_eq!(whole(&[1_u128 << 100, 1 << 99], 0, None), (vec![1 << 61, 1 << 60], -39));
+        // Sums beyond the type, as repeated samples may have them.
+        let (halves, scale) = whole(&[u128::MAX; 4], 0, None);
+        assert_eq!((halves, scale), (vec![(1 << 59) - 1; 4], -69));
+        assert!(whole(&[f64::MAX; 100], 0, None).0.iter().sum::<u64>() < 1 << 62);
         for values in [[1.5, 0.5, 0.1], [1e-310, 0.0, 5e-324], [1e300, 1e299, 1.0], [0.0; 3]] {
             let (whole, _) = whole(&values, 2, None);
             assert!(whole.iter().map(|&value| u128::from(value)).sum::<u128>() * 4 < 1 << 62);

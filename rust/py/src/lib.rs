@@ -18,6 +18,10 @@ mod _core {
     #[pymodule_export]
     const DEBUG_BUILD: bool = cfg!(debug_assertions);
 
+    /// The effort that `plan` spends by default.
+    #[pymodule_export]
+    const EFFORT: u64 = core::Capped::EFFORT;
+
     /// Refuses lengths that the core would, by the argument's name.
     #[pyfunction]
     fn check_lengths(py: Python<'_>, lengths: Ints<'_>, name: &str) -> Answer<()> {
@@ -120,27 +124,18 @@ mod _core {
 
     /// The published nested lists: every rank's samples, and its micro-batches as positions in them.
     #[pyfunction]
-    fn rank_lists<'py>(
-        py: Python<'py>,
-        samples: Ints<'py>,
-        offsets: Ints<'py>,
-        dp_size: NonZeroUsize,
-    ) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
-        let (samples, offsets) = (samples.as_slice()?, offsets.as_slice()?);
-        let count = (offsets.len() - 1) / dp_size;
-        let rank_ends = offsets.iter().step_by(count).copied().collect::<Vec<_>>();
-        let largest = rank_ends.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
+    fn rank_lists<'py>(py: Python<'py>, schedule: Schedule<'py>) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let ranks: Vec<_> = schedule.layout()?.ranks().collect();
+        let largest = ranks.iter().map(|(samples, _)| samples.len()).max().unwrap_or(0);
         // A position stands in every rank's lists: one integer object serves them all.
         let positions: Vec<Bound<'py, PyInt>> = (0..largest).map(|position| PyInt::new(py, position)).collect();
-        let mut partitions = Vec::with_capacity(dp_size.get());
-        let mut micro_batches = Vec::with_capacity(dp_size.get());
-        for (rank, ends) in rank_ends.windows(2).enumerate() {
-            partitions.push(PyList::new(py, &samples[ends[0] as usize..ends[1] as usize])?);
-            let of_rank = offsets[rank * count..=(rank + 1) * count]
-                .windows(2)
-                .map(|batch| PyList::new(py, &positions[(batch[0] - ends[0]) as usize..(batch[1] - ends[0]) as usize]))
-                .collect::<PyResult<Vec<_>>>()?;
-            micro_batches.push(PyList::new(py, of_rank)?);
+        let mut partitions = Vec::with_capacity(ranks.len());
+        let mut micro_batches = Vec::with_capacity(ranks.len());
+        for (samples, offsets) in ranks {
+            partitions.push(PyList::new(py, samples)?);
+            let within = |offset: i64| (offset - offsets[0]) as usize;
+            let of_rank = offsets.windows(2).map(|ends| PyList::new(py, &positions[within(ends[0])..within(ends[1])]));
+            micro_batches.push(PyList::new(py, of_rank.collect::<PyResult<Vec<_>>>()?)?);
         }
         Ok((PyList::new(py, partitions)?, PyList::new(py, micro_batches)?))
     }

@@ -23,14 +23,16 @@ pub fn split(bins: &mut Groups, target: usize, lengths: Lengths<'_>) -> Result<(
     if let Some(&item) = bins.items.iter().find(|&&item| item as usize >= lengths.len()) {
         return Err(Error::NoItem { item: item.into(), bound: lengths.len() });
     }
-    split_bins(bins, target, &lengths);
-    Ok(())
+    split_bins(bins, target, &lengths)
 }
 
+/// Empty bins beyond this many are a slip rather than a wish.
+const MOST_EMPTY: usize = 1 << 24;
+
 /// The same for bins of items that have lengths.
-pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) {
+pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) -> Result<()> {
     if bins.len() >= target {
-        return;
+        return Ok(());
     }
     let sum = |items: &[u32]| items.iter().map(|&item| lengths[item as usize]).sum::<i64>();
     let longest_first = |&a: &u32, &b: &u32| lengths[b as usize].cmp(&lengths[a as usize]);
@@ -38,12 +40,15 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) {
         bins.iter().enumerate().filter(|(_, items)| items.len() > 1).map(|(bin, items)| (sum(items), bin)).collect();
     let mut second_half = Vec::new();
     while bins.len() < target {
-        let Some((total, bin)) = divisible.pop() else { return };
+        let Some((total, bin)) = divisible.pop() else { return Ok(()) };
         let range = bins.ranges[bin].clone();
         if total == 0 {
             // Samples of no tokens all stay in the first half, however often it is split.
+            if target > MOST_EMPTY {
+                return Err(Error::EmptyBins { target, most: MOST_EMPTY });
+            }
             bins.ranges.resize(target, range.end..range.end);
-            return;
+            return Ok(());
         }
         let items = &mut bins.items[range.start as usize..range.end as usize];
         items.sort_by(longest_first); // stable; halves are in order already
@@ -71,6 +76,7 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) {
         }
         second_half.clear();
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -79,7 +85,7 @@ mod tests {
 
     fn split_into(lengths: &[i64], target: usize) -> Vec<Vec<u32>> {
         let mut bins = Groups::from_labels(&vec![0; lengths.len()], 1);
-        split_bins(&mut bins, target, lengths);
+        split_bins(&mut bins, target, lengths).unwrap();
         bins.iter().map(<[u32]>::to_vec).collect()
     }
 
@@ -93,6 +99,10 @@ mod tests {
     #[test]
     fn samples_of_no_tokens_stay_together() {
         assert_eq!(split_into(&[0, 0], 4), [vec![0, 1], vec![], vec![], vec![]]);
+        let mut bins = Groups::from_labels(&[0, 0], 1);
+        let refused = split_bins(&mut bins, 1 << 40, &[0, 0]);
+        assert_eq!(refused, Err(Error::EmptyBins { target: 1 << 40, most: 1 << 24 }));
+        assert!(split_bins(&mut bins, 1 << 40, &[3, 0]).is_ok() && bins.len() == 2);
     }
 
     #[test]
@@ -104,7 +114,7 @@ mod tests {
     #[test]
     fn a_bin_of_one_sample_is_left_alone() {
         let mut bins = Groups { items: vec![0, 1, 2], ranges: vec![0..1, 1..3] };
-        split_bins(&mut bins, 3, &[100, 2, 1]);
+        split_bins(&mut bins, 3, &[100, 2, 1]).unwrap();
         assert_eq!(bins.iter().collect::<Vec<_>>(), [[0], [1], [2]]);
     }
 }

@@ -24,8 +24,7 @@ pub(crate) fn plan_capped<'a, W: Weight>(
     request: &Request<'_>,
     how: &Capped<'_>,
 ) -> Result<Vec<Step<'a>>> {
-    let carried = vec![W::default(); request.dp_size.get()];
-    let mut planner = Planner { limits, costs, exponent, request, how, carried };
+    let mut planner = Planner { limits, costs, exponent, request, how, carried: vec![] };
     steps.iter().enumerate().map(|(number, samples)| planner.step(number, samples)).collect()
 }
 
@@ -35,7 +34,7 @@ struct Planner<'a, W> {
     exponent: i32,
     request: &'a Request<'a>,
     how: &'a Capped<'a>,
-    /// What every rank was given so far.
+    /// What every rank was given so far; of no rank before a step has samples for all.
     carried: Vec<W>,
 }
 
@@ -79,6 +78,9 @@ impl<W: Weight> Planner<'_, W> {
             objective,
             effort: self.how.effort,
         };
+        if samples.len() >= problem.dp_size {
+            self.carried.resize(problem.dp_size, W::default());
+        }
         let mut least_first: Vec<usize> = (0..self.carried.len()).collect();
         least_first.sort_by(|&one, &other| self.carried[one].order(self.carried[other]));
         let planned = plan_step(&problem, &least_first)?;

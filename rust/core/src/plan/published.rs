@@ -52,7 +52,7 @@ fn align(micro_batches: &mut Groups, lengths: &[i64], step: usize, request: &Req
     let target = micro_batches.len().checked_next_multiple_of(unit).unwrap_or(usize::MAX);
     let splits = !matches!(request.packing, Packing::Fixed { .. });
     if splits && target <= samples {
-        split_bins(micro_batches, target, lengths);
+        split_bins(micro_batches, target, lengths)?;
     }
     if micro_batches.iter().any(<[u32]>::is_empty) {
         return Err(Error::EmptyMicroBatch { step, target });
