@@ -1,7 +1,7 @@
 //! The whole way from lengths to a schedule: published packings, padding, samples above the cap, refusals.
 use flopbalance_core::{
-    Cap, Capped, Error, ExtraBudget, Kind, Lengths, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo,
-    Pipeline, Request, Schedule, Weights, plan,
+    Cap, Capped, Error, ExtraBudget, Groups, Kind, Lengths, Objective, OnLeftover, OnOversize, OnShortage, Packing,
+    PadTo, Pipeline, Request, Schedule, Weights, first_fit, plan, split,
 };
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -294,4 +294,15 @@ fn pipelines_are_checked_and_an_overhead_is_in_the_unit_of_costs() {
         planned(&lengths, &request).unwrap().micro_batch_tokens.len()
     };
     assert!(batches(0.0) > batches(2000.0) && batches(2000.0) > batches(1e6));
+}
+
+#[test]
+fn the_published_parts_answer_by_themselves() {
+    let lengths = Lengths::new(&[11, 0, 1, 9]).unwrap();
+    let mut bins = first_fit(lengths, 10);
+    assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[1, 2, 3]]);
+    split(&mut bins, 3, lengths).unwrap();
+    assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[3], &[2, 1]]);
+    let mut bins = Groups::from_sizes(&[3, 4], &[2], 5).unwrap();
+    assert_eq!(split(&mut bins, 2, lengths), Err(Error::NoItem { item: 4, bound: 4 }));
 }
