@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Floats, Ints, as_count, as_float_costs, as_lengths
+from flopbalance.checks import CostFunction, Floats, Ints, as_choice, as_count, as_float_costs, as_lengths
 from flopbalance.reports import measures
 from flopbalance.reports.measures import Bools, Measures, above_cap
 from flopbalance.schedules.schedule import Schedule
@@ -116,8 +116,7 @@ def timelines(
            [0., 9.]]), array([[0., 0.],
            [7., 8.]]))
     """
-    if objective not in get_args(Meeting):
-        raise ValueError(f"objective must be one of {', '.join(get_args(Meeting))}, got {objective!r}")
+    as_choice(objective, Meeting, "objective")
     measured = Measures.of(schedule, as_float_costs(costs, None, schedule.num_samples))
     tokens = schedule.token_counts
     cap = None if max_tokens is None else as_count(max_tokens, "max_tokens")

@@ -154,6 +154,18 @@ impl<'a> Weights<'a> {
     /// Reads floats, which must be finite, non-negative and of a finite sum.
     pub fn from_f64(values: impl Into<Cow<'a, [f64]>>) -> Result<Self> {
         let values = values.into();
+        Self::check_f64(&values)?;
+        if let Some((integers, exponent)) = scaled_to_integers(&values) {
+            return Ok(Self { values: Values::U64(integers.into()), exponent });
+        }
+        // -0.0 is 0.0, but its bits are not.
+        let negative_zero = values.iter().any(|value| value.is_sign_negative());
+        let positive = || values.iter().map(|value| value.abs()).collect();
+        Ok(Values::F64(if negative_zero { positive() } else { values }).into())
+    }
+
+    /// Refuses what [`Weights::from_f64`] does, and reads nothing.
+    pub fn check_f64(values: &[f64]) -> Result<()> {
         let mut total = 0.0;
         for (index, &weight) in values.iter().enumerate() {
             if !weight.is_finite() {
@@ -168,13 +180,7 @@ impl<'a> Weights<'a> {
         if !(total * 1.000_001).is_finite() {
             return Err(Error::TotalWeightNotFinite { total });
         }
-        if let Some((integers, exponent)) = scaled_to_integers(&values) {
-            return Ok(Self { values: Values::U64(integers.into()), exponent });
-        }
-        // -0.0 is 0.0, but its bits are not.
-        let negative_zero = values.iter().any(|value| value.is_sign_negative());
-        let positive = || values.iter().map(|value| value.abs()).collect();
-        Ok(Values::F64(if negative_zero { positive() } else { values }).into())
+        Ok(())
     }
 
     /// The number of weights.

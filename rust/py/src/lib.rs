@@ -30,10 +30,11 @@ mod _core {
         checked.map(drop).map_err(|error| Refused::named(&error, &[("lengths", name)]))
     }
 
-    /// Refuses weights that the core would, by the argument's name.
+    /// Refuses floats that the core would as weights, by the argument's name.
     #[pyfunction]
-    fn check_weights(weights: Numbers<'_>, name: &str) -> Answer<()> {
-        weights.read(name).map(drop)
+    fn check_weights(weights: PyReadonlyArray1<'_, f64>, name: &str) -> Answer<()> {
+        let checked = core::Weights::check_f64(weights.as_slice()?);
+        checked.map_err(|error| Refused::named(&error, &[("weights", name)]))
     }
 
     fn arrays(py: Python<'_>, groups: Groups) -> (Array<'_>, Array<'_>) {

@@ -1,5 +1,6 @@
 //! What samples need of a micro-batch, padded as they will be; and which samples are planned at all.
 use crate::plan::request::{Cap, ExtraBudget, OnOversize, Packing, Request};
+use crate::steps::gather;
 use crate::{Error, Lengths, Result};
 use std::borrow::Cow;
 
@@ -79,7 +80,7 @@ impl<'a> Limits<'a> {
         if kept.is_empty() {
             return Err(Error::AllOversize { samples });
         }
-        let of = |amounts: &[i64]| kept.iter().map(|&sample| amounts[sample as usize]).collect();
+        let of = |amounts: &[i64]| gather(amounts, &kept).into_owned().into();
         let limits = Self {
             tokens: of(&self.tokens),
             max_tokens: self.max_tokens,

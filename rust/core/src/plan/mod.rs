@@ -5,7 +5,7 @@ mod published;
 mod request;
 mod schedule;
 
-use crate::steps::Steps;
+use crate::steps::{Steps, gather};
 use crate::weights::{Values, Weights};
 use crate::{Error, Lengths, Result};
 use capped::plan_capped;
@@ -52,8 +52,7 @@ pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) ->
     }
     let (limits, kept) = Limits::new(lengths, request)?;
     let Some(some) = kept.samples() else { return plan_kept(lengths, &limits, &kept, costs, request) };
-    let ids: Option<Vec<i64>> =
-        request.rollout_ids.map(|ids| some.iter().map(|&sample| ids[sample as usize]).collect());
+    let ids = request.rollout_ids.map(|ids| gather(ids, some));
     let request = Request { rollout_ids: ids.as_deref(), ..*request };
     plan_kept(lengths, &limits, &kept, &costs.of(some), &request)
 }
