@@ -135,7 +135,7 @@ def test_broken_logs_end_in_one_line(tmp_path, command):
     name, *options = command
     assert refused(name, tmp_path / "absent.csv", *options).endswith("absent.csv: No such file or directory")
     (tmp_path / "log.csv").write_text("lengths,seconds\n3 x,1\n")
-    assert "log.csv:2: lengths" in refused(name, tmp_path / "log.csv", *options)
+    assert "log.csv: line 2: lengths" in refused(name, tmp_path / "log.csv", *options)
 
 
 def test_refusals(tmp_path):

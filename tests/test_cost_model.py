@@ -465,7 +465,7 @@ def test_a_missing_field_is_named(family, field):
         ('{"hidden_size": 64', "config.json: line 1, column 19: expected JSON, found the end"),
         ("", "config.json: line 1, column 1: expected JSON, found the end"),
         ("[" * 100_000, "config.json: line 1: expected JSON of a usual depth and size"),
-        ("\udcff", "config.json: expected UTF-8 text, found "),
+        ("\udcff", "config.json: line 1: expected UTF-8 text, found byte 0xff"),
     ],
     ids=["list", "truncated", "empty", "nested", "not UTF-8"],
 )

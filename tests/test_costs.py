@@ -56,7 +56,7 @@ def test_what_a_word_means(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"flopbalance_cost": "other"}', "must be a saved cost, of kind exact or fitted, got kind 'other'"),
+        ('{"flopbalance_cost": "other"}', 'must be a saved cost, of kind exact or fitted, got kind "other"'),
         ('{"flopbalance_cost": "exact"}', "no whole saved cost: "),
         ('{"flopbalance_cost": "exact", "per_token": -1}', "no whole saved cost: per_token must be >= 0"),
         ('{"flopbalance_cost": "exact", "per_token": 1, "windows": [[1]]}', "no whole saved cost: "),

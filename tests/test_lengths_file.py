@@ -228,7 +228,7 @@ def test_bad_json_value(write, value):
     with pytest.raises(ValueError, match=rf"a\.jsonl: line 2: {expected}"):
         read_lengths(write("a.jsonl", f"5\n{value}\n"))
     with pytest.raises(ValueError, match=rf"b\.jsonl: line 2: {expected}"):
-        read_lengths(write("b.jsonl", f'{{"n": 5}}\n{{"n": {value}}}\n'))
+        read_lengths(write("b.jsonl", f'{{"tokens": 5}}\n{{"tokens": {value}}}\n'))
     with pytest.raises(ValueError, match=rf"a\.json: index 1: {expected}"):
         read_lengths(write("a.json", f"[5,\n{value}]"))
 
@@ -297,7 +297,11 @@ FAULTS = [
     ("a.jsonl", b"\xff\xfe5\x00", "line 1: expected UTF-8 text, found byte 0xff"),
     ("a.npy", b"", r"expected a \.npy file of plain numbers, found a fault: "),
     ("a.npy", b"812\n4095\n", r"expected a \.npy file of plain numbers, found a fault: "),
-    ("a.npy", npy(np.arange(100))[:-7], r"expected a \.npy file of plain numbers, found a fault: "),
+    (
+        "a.npy",
+        npy(np.arange(100))[:-7],
+        r"expected a \.npy file of plain numbers, found 793 bytes where the header says 800",
+    ),
     ("a.npy", npy(np.ones((2, 3), int)), r"expected an array of one dimension, found shape \(2, 3\)"),
     ("a.npy", npy(np.array(5)), r"expected an array of one dimension, found shape \(\)"),
     (
@@ -318,7 +322,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "message"), FAULTS)
+@pytest.mark.parametrize(("name", "content", "message"), FAULTS, ids=[f"{name} {found}" for name, _, found in FAULTS])
 def test_faults(write, name, content, message):
     path = write(name, content)
     with pytest.raises(ValueError, match=message) as e:

@@ -327,12 +327,12 @@ def test_other_kinds_of_files_are_named(tmp_path, content, found):
 def test_arrays_that_lack_or_do_not_belong_are_named(schedule, tmp_path):
     path = tmp_path / "l.npz"
     np.savez(path, a=[1], b=[2])
-    with pytest.raises(ValueError, match=r"l\.npz: expected an array 'version', found 'a', 'b'$"):
+    with pytest.raises(ValueError, match=r'l\.npz: expected an array "version", found "a", "b"$'):
         Schedule.load(path)
     for changes, message in (
-        ({"dropped": None}, "expected an array 'dropped', found 'version', "),
-        ({"extra": np.array(1)}, "expected no array 'extra' beside those of a schedule"),
-        ({"samples": np.array([schedule], object)}, "expected plain numbers in 'samples', found Python objects$"),
+        ({"dropped": None}, 'expected an array "dropped", found "version", '),
+        ({"extra": np.array(1)}, 'expected no array "extra" beside those of a schedule'),
+        ({"samples": np.array([schedule], object)}, 'expected plain numbers in "samples", found Python objects$'),
     ):
         schedule.save(path)
         rewrite(path, **changes)

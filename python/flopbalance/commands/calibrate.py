@@ -7,13 +7,15 @@ import argparse
 import numpy as np
 import numpy.typing as npt
 
+from flopbalance.commands.options import files_read
 from flopbalance.costs.exact import CostModel
 from flopbalance.costs.measurements import MicroBatches
 from flopbalance.costs.sources import SOURCES, read_cost, save_cost
 from flopbalance.costs.timings import read_timings
 from flopbalance.planning.plan import plan
 from flopbalance.reports.balance import report
-from flopbalance.text import format_table
+from flopbalance.text import format_table, printable
+from flopbalance.writing import check_output
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,6 +51,8 @@ def add_log_argument(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
+    if options.save is not None:
+        check_output(options.save, "--save", files_read(options))
     batches, seconds, _ = read_timings(options.file)
     windows_of = None if options.windows_of is None else read_cost(options.windows_of)
     if windows_of is not None and not isinstance(windows_of, CostModel):
@@ -67,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     print()
     print(_changes({**costs, "the fit": fitted.flops(batches.lengths)}, batches, options.dp_size))
     if options.save is not None:
-        print(f"\nSaved to {options.save}")
+        print(f"\nSaved to {printable(options.save)}")
     return 0
 
 

@@ -15,7 +15,7 @@ from flopbalance.lengths.files import read_lengths
 from flopbalance.lengths.synthetic import Rollout, synthetic_rollout
 from flopbalance.planning.plan import plan
 from flopbalance.reports.balance import report
-from flopbalance.text import format_table
+from flopbalance.text import format_table, printable
 
 LENGTHS = np.array([1024, 65536, 262144])
 NO_FIGURE = "-"
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     names = options.model or NAMES
     models = {name: read_cost(name) for name in names}
     if options.describe:
-        print("\n\n".join(f"{name}\n{model.describe()}" for name, model in models.items()))
+        print("\n\n".join(f"{printable(name)}\n{model.describe()}" for name, model in models.items()))
         return 0
     rollout = synthetic_rollout() if options.file is None else read_lengths(options.file, options.column)
     header = ["published off by", *(f"at {length // 1024}k" for length in LENGTHS)]

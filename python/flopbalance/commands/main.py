@@ -10,12 +10,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from flopbalance.text import printable, shortened
+
 COMMANDS = ("plan", "check", "compare", "sweep", "plot", "costs", "calibrate", "check-costs")
 
 # Exit codes: argparse's own for bad usage, and what shells report of a program that SIGINT or SIGPIPE ended.
 REFUSED = 2
 INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
+
+_LONGEST_MESSAGE = 800
+"""Of an error, in characters; what an argument or a file holds may be of any length."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _discard_output()
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (ValueError, OverflowError) as error:
+    except MemoryError:
+        return _refuse("the input takes more memory than there is")
+    except (ValueError, OverflowError, RecursionError) as error:
         return _refuse(str(error))
     return code
 
@@ -59,7 +66,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _refuse(message: str) -> int:
-    print(f"flopbalance: error: {message}", file=sys.stderr)
+    print(f"flopbalance: error: {shortened(printable(message), _LONGEST_MESSAGE)}", file=sys.stderr)
     return REFUSED
 
 

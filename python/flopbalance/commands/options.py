@@ -1,9 +1,11 @@
 """Options that the planning commands share."""
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import Any, get_args
 
+from flopbalance.costs.models.hugging_face import CONFIG_NAME
 from flopbalance.costs.sources import SOURCES
 from flopbalance.planning.plan import Objective
 from flopbalance.trainers.arguments import add_balance_arguments
@@ -23,6 +25,13 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
     _add_ranks(training, count)
     _add_sizes(training, count)
     add_balance_arguments(parser)
+
+
+def files_read(options: argparse.Namespace) -> list[str]:
+    """Return the names that a command reads files by, which it must not write to; some may be no file."""
+    models = [getattr(options, name, None) for name in ("model", "cost", "windows_of")]
+    folders = [os.path.join(model, CONFIG_NAME) for model in models if model]
+    return [name for name in (options.file, *models, *folders) if name is not None]
 
 
 def _add_lengths(lengths: argparse._ArgumentGroup) -> None:

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flopbalance.commands.options import add_problem_options
+from flopbalance.commands.options import add_problem_options, files_read
 from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
 from flopbalance.fields import Fields
 from flopbalance.reports.explanation import explain
 from flopbalance.schedules.schedule import Schedule
-from flopbalance.text import format_table
+from flopbalance.text import format_table, printable
 from flopbalance.trainers.modes import chosen_mode
+from flopbalance.writing import check_output, write_text
 
 HEADER = ("mode", "micro-batches", "largest (tokens)", "over cap", "slowest rank / mean", "planned in")
 
@@ -42,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
     ending = None if options.out is None else Path(options.out).suffix.lower()
     if ending is not None and ending not in WRITERS:
         raise ValueError(f"--out must end in {' or '.join(WRITERS)}, got {options.out}")
+    if ending is not None:
+        check_output(options.out, "--out", files_read(options))
     problem = read_problem(options)
     chosen = chosen_mode(Fields(options, "options"))
     modes = problem.modes()
@@ -68,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         )
         print(f"\nMode: {chosen.name}\n\n{explanation}")
     if ending is not None:
-        print(f"\nSaved to {options.out}: {chosen.name}")
+        print(f"\nSaved to {printable(options.out)}: {chosen.name}")
     return 0
 
 
@@ -91,7 +94,7 @@ def _write_json(schedule: Schedule, path: str) -> None:
     document: dict[str, Any] = dict(zip(names, schedule.to_lists(), strict=True))
     document["dropped"] = schedule.dropped.tolist()
     document["is_padding"] = [schedule.rank(rank).is_padding.tolist() for rank in range(schedule.dp_size)]
-    Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(document) + "\n")
 
 
 WRITERS = {".npz": Schedule.save, ".json": _write_json}

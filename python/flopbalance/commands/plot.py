@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flopbalance.commands.options import add_objective_option, add_problem_options
+from flopbalance.commands.options import add_objective_option, add_problem_options, files_read
 from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
 from flopbalance.fields import Fields
 from flopbalance.reports.figures import figure_as_svg, plot_comparison
 from flopbalance.reports.page import html_page
+from flopbalance.text import printable
 from flopbalance.trainers.modes import chosen_mode, most_thorough
+from flopbalance.writing import check_output, replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     path = Path(options.out)
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"--out must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {options.out}")
+    check_output(path, "--out", files_read(options))
     problem = read_problem(options)
     before, after = problem.modes()[0], chosen_mode(Fields(options, "options"))
     if after == before:
@@ -72,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     _write(figure, path, title, rows, reasons(refused))
     for line in reasons(refused):
         print(line)
-    print(f"Drawn to {path}: {' and '.join(mode.name for mode in planned)}")
+    print(f"Drawn to {printable(options.out)}: {' and '.join(mode.name for mode in planned)}")
     return 0
 
 
@@ -90,10 +93,10 @@ def _cells(planned: Planned | None) -> tuple[str, ...]:
 
 
 def _write(figure: Figure, path: Path, title: str, rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
-    if path.suffix.lower() == ".png":
-        figure.savefig(path)
+    ending = path.suffix.lower()
+    if ending == ".png":
+        with replacing(path) as file:
+            figure.savefig(file, format="png")
         return
     text = figure_as_svg(figure)
-    if path.suffix.lower() == ".html":
-        text = html_page(title, text, HEADER, rows, notes)
-    path.write_text(text, encoding="utf-8")
+    write_text(path, html_page(title, text, HEADER, rows, notes) if ending == ".html" else text)

@@ -20,7 +20,7 @@ from flopbalance.costs.models.hugging_face import read_hugging_face
 from flopbalance.costs.models.layers import as_layers
 from flopbalance.costs.models.megatron import read_megatron
 from flopbalance.costs.models.shapes import load_shape
-from flopbalance.text import format_table
+from flopbalance.text import format_table, printable
 
 _COLUMNS = ("component", "FLOPs per token", "FLOPs per pair", "pairs within")
 
@@ -369,7 +369,9 @@ class CostModel:
         for part in parts:
             keys = "" if not part.per_pair else "all" if part.window is None else f"{part.window:,} keys"
             rows.append((part.name, _figure(part.per_token), _figure(part.per_pair), keys))
-        return "\n".join([format_table(_COLUMNS, rows), overtaking(self.overtaking_length), *self.notes])
+        return "\n".join(
+            [format_table(_COLUMNS, rows), overtaking(self.overtaking_length), *map(printable, self.notes)]
+        )
 
 
 def _bare_components(model: CostModel) -> tuple[Component, ...]:

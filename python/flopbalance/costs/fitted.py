@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import Floats, Ints, as_amount, as_lengths
+from flopbalance.checks import Floats, Ints, as_amount, as_count, as_lengths
 from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
-from flopbalance.text import format_table
+from flopbalance.text import format_table, quoted
 
 TERMS = {
     "per_micro_batch": "micro-batch",
@@ -89,6 +89,12 @@ class FittedCost:
             object.__setattr__(self, name, as_amount(getattr(self, name), name))
         object.__setattr__(self, "per_pair", as_coefficient(self.per_pair, "per_pair"))
         object.__setattr__(self, "windows", as_windows(self.windows))
+        object.__setattr__(self, "intervals", _as_intervals(self.intervals))
+        for name in ("holdout_error", "tokens_only_error"):
+            if not (isinstance(getattr(self, name), float) and math.isnan(getattr(self, name))):
+                object.__setattr__(self, name, as_amount(getattr(self, name), name))
+        for name in ("micro_batches", "longest"):
+            object.__setattr__(self, name, as_count(getattr(self, name), name, minimum=0))
 
     def flops(self, lengths: npt.ArrayLike) -> Floats:
         """Return the seconds of each sequence; named like the method of every other cost.
@@ -155,6 +161,17 @@ class FittedCost:
         """Return the seconds of each micro-batch, in any form that `MicroBatches.of` reads."""
         batches = MicroBatches.of(micro_batches, lengths)
         return self.per_micro_batch + batches.sums(self.flops(batches.lengths))
+
+
+def _as_intervals(intervals: Any) -> dict[str, tuple[float, float]]:
+    """Return pairs of floats by the name of a coefficient."""
+    try:
+        checked = {name: (float(low), float(high)) for name, (low, high) in intervals.items()}
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        checked = None
+    if checked is None or not checked.keys() <= TERMS.keys():
+        raise ValueError(f"intervals must be pairs of numbers, of {', '.join(TERMS)}, got {quoted(intervals)}")
+    return checked
 
 
 def fit(

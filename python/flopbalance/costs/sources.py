@@ -14,6 +14,8 @@ from flopbalance.costs.fitted import FittedCost
 from flopbalance.costs.models.shapes import load_shape
 from flopbalance.costs.published import PublishedFlops
 from flopbalance.documents import read_json
+from flopbalance.text import listed, quoted, shortened
+from flopbalance.writing import write_text
 
 FLOPS_MODELS = ("published", "exact")
 """How the FLOPs of a trainer's arguments may be counted."""
@@ -26,6 +28,8 @@ SOURCES = (
 
 _KINDS: dict[str, type[CostModel] | type[FittedCost]] = {"exact": CostModel, "fitted": FittedCost}
 _MARK = "flopbalance_cost"
+_UNSAVED = ("components",)
+_LONGEST_REASON = 300
 
 
 def select_flops_model(args: Any, name: str = "published") -> CostFunction:
@@ -102,13 +106,13 @@ def save_cost(cost: CostModel | FittedCost, path: str | os.PathLike[str]) -> Non
     cost : CostModel or FittedCost
         All of it is kept, except for the components of a model.
     path : path
-        Replaced when it exists.
+        Replaced as a whole when it exists.
     """
     kind = next((kind for kind, known in _KINDS.items() if isinstance(cost, known)), None)
     if kind is None:
         raise ValueError(f"cost must be a CostModel or a FittedCost, got {cost!r}")
-    values = {name: value for name, value in dataclasses.asdict(cost).items() if name != "components"}
-    Path(path).write_text(json.dumps({_MARK: kind, **values}, indent=1) + "\n", encoding="utf-8")
+    values = {name: value for name, value in dataclasses.asdict(cost).items() if name not in _UNSAVED}
+    write_text(path, json.dumps({_MARK: kind, **values}, indent=1) + "\n")
 
 
 def load_cost(path: str | os.PathLike[str]) -> CostModel | FittedCost:
@@ -133,9 +137,12 @@ def load_cost(path: str | os.PathLike[str]) -> CostModel | FittedCost:
 def _from_document(values: dict[str, Any], path: Path) -> CostModel | FittedCost:
     kind = values.pop(_MARK, None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"{path}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {kind!r}")
+        raise ValueError(f"{path}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {quoted(kind)}")
+    known = [field.name for field in dataclasses.fields(_KINDS[kind]) if field.name not in _UNSAVED]
+    unknown = [name for name in values if name not in known]
     try:
-        values["windows"] = tuple((window, cost) for window, cost in values.get("windows", ()))
+        if unknown:
+            raise ValueError(f"expected {', '.join(known)}, found {listed(unknown)}")
         return _KINDS[kind](**values)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: no whole saved cost: {error}") from error
+        raise ValueError(f"{path}: no whole saved cost: {shortened(str(error), _LONGEST_REASON)}") from error

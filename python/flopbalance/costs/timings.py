@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import csv
+import itertools
 import math
 import os
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from flopbalance.arrays import MOST_VALUES
 from flopbalance.checks import Ints, as_count, as_lengths
 from flopbalance.costs.measurements import MicroBatches
-from flopbalance.documents import long_cells, read_json_lines
+from flopbalance.documents import read_json_lines, read_lines, read_rows
+from flopbalance.text import printable, quoted, shortened
+
+_LONGEST_REASON = 300
 
 
 class Timings(NamedTuple):
@@ -47,7 +52,8 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
     Raises
     ------
     ValueError
-        The file is not such a log; the message names file, line and field.
+        The file is not such a log; the message names file, line and field. Also a line longer than 64 MiB, and more
+        than 2**28 sequences.
 
     Examples
     --------
@@ -57,60 +63,66 @@ def read_timings(path: str | os.PathLike[str]) -> Timings:
     >>> read_timings(path).micro_batches.lengths, read_timings(path).seconds
     (array([3, 4, 5]), array([0.5 , 0.25]))
     """
-    path = Path(path)
     readers = {".csv": _csv_rows, ".jsonl": _json_rows}
-    if path.suffix.lower() not in readers:
-        raise ValueError(f"{path}: must end in {' or '.join(readers)}")
-    batches, seconds, ranks = [], [], []
-    with long_cells(), open(path, encoding="utf-8-sig", newline="") as file:
+    name = printable(os.fspath(path))
+    ending = Path(path).suffix.lower()
+    if ending not in readers:
+        raise ValueError(f"{name}: must end in {' or '.join(readers)}")
+    lengths, offsets, seconds, ranks = array("q"), array("q", [0]), array("d"), array("q")
+    with open(path, "rb") as file:
         try:
-            for line, row in readers[path.suffix.lower()](file):
-                where = f"{path}:{line}"
-                batches.append(_lengths(_field(row, "lengths", where), f"{where}: lengths"))
-                seconds.append(_seconds(_field(row, "seconds", where), f"{where}: seconds"))
+            for line, row in readers[ending](file):
+                where = f"line {line}: "
+                lengths.frombytes(_lengths(_field(row, "lengths", where), f"{where}lengths").tobytes())
+                offsets.append(len(lengths))
+                seconds.append(_seconds(_field(row, "seconds", where), f"{where}seconds"))
                 rank = row.get("rank")
-                ranks.append(None if rank is None else as_count(rank, f"{where}: rank", minimum=0))
-                if (rank is None) != (ranks[0] is None):
-                    raise ValueError(f"{where}: rank must be given for all micro-batches or none, got {rank}")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: no UTF-8 text: {error}") from None
-        except csv.Error as error:
-            raise ValueError(f"{path}: no valid CSV: {error}") from None
-    if not batches:
-        raise ValueError(f"{path}: must hold a micro-batch, found none")
-    known = None if ranks[0] is None else np.array(ranks, dtype=np.int64)
-    return Timings(MicroBatches.of(batches), np.array(seconds), known)
+                if rank is not None:
+                    ranks.append(as_count(rank, f"{where}rank", minimum=0))
+                if len(ranks) not in (0, len(seconds)):
+                    raise ValueError(f"{where}rank must be given for all micro-batches or none, got {quoted(rank)}")
+                if len(lengths) > MOST_VALUES:
+                    raise ValueError(f"{where}must hold at most {MOST_VALUES} sequences in all, got more")
+        except ValueError as error:
+            raise ValueError(f"{name}: {shortened(str(error), _LONGEST_REASON)}") from None
+    if not seconds:
+        raise ValueError(f"{name}: must hold a micro-batch, found none")
+    batches = MicroBatches.of((np.array(lengths, np.int64), np.array(offsets, np.int64)))
+    return Timings(batches, np.array(seconds), np.array(ranks, np.int64) if ranks else None)
 
 
-def _csv_rows(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(file)
-    for row in reader:
-        lengths = [_integer(word) for word in (row.get("lengths") or "").split()]
-        yield reader.line_num, {**row, "lengths": lengths, "rank": _integer((row.get("rank") or "").strip() or None)}
+def _csv_rows(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
+    rows = read_rows(read_lines(file))
+    for _, names in itertools.islice(rows, 1):
+        for line, cells in rows:
+            row: dict[str, Any] = dict(zip(names, cells, strict=False))  # missing cells are said to be missing
+            row["lengths"] = [_integer(word) for word in row.get("lengths", "").split()]
+            row["rank"] = _integer(row.get("rank", "").strip() or None)
+            yield line, row
 
 
-def _json_rows(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, row in read_json_lines(enumerate(file, start=1), name=f"{file.name}: "):
+def _json_rows(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, row in read_json_lines(read_lines(file)):
         if not isinstance(row, dict):
-            raise ValueError(f"{file.name}:{line}: must be a JSON object, got {type(row).__name__}")
+            raise ValueError(f"line {line}: must be a JSON object, got {type(row).__name__}")
         yield line, row
 
 
 def _integer(word: Any) -> Any:
     """Return a whole number where the word is one; who knows the field refuses what it is otherwise."""
-    return int(word) if isinstance(word, str) and word.strip().isdecimal() else word
+    return int(word) if isinstance(word, str) and word.strip().isdecimal() and len(word) < 100 else word
 
 
 def _field(row: dict[str, Any], name: str, where: str) -> Any:
     if row.get(name) is None or row[name] == []:
-        raise ValueError(f"{where}: {name} is missing")
+        raise ValueError(f"{where}{name} is missing")
     return row[name]
 
 
 def _lengths(value: Any, name: str) -> Ints:
     lengths = as_lengths(value, name)
     if not lengths.any():
-        raise ValueError(f"{name} must hold a token, got {value!r}")
+        raise ValueError(f"{name} must hold a token, got {quoted(value)}")
     return lengths
 
 
@@ -120,7 +132,7 @@ def _seconds(value: Any, name: str) -> float:
             raise TypeError
         seconds = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a number, got {value!r:.60}") from None
+        raise ValueError(f"{name} must be a number, got {quoted(value)}") from None
     if not 0 < seconds < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
+        raise ValueError(f"{name} must be positive and finite, got {seconds}")
     return seconds

@@ -1,11 +1,15 @@
-"""Which columns of a file hold the lengths and the rollout ids, and how messages show what stands there."""
+"""Which columns of a file hold the lengths and the rollout ids, and what a list in one of them means."""
 
-import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
+
+from flopbalance.text import listed, quoted
 
 USUAL_NAMES = ("length", "lengths")
+
+_TOKEN_IDS = re.compile("(.*_)?ids|((input|output|prompt|response|completion)_)?tokens")
+_LENGTHS = re.compile("(.*_)?len(gth)?s?(_.*)?|(n|num|total)_tokens")
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Columns:
         names = list(names)
         for wanted in (self.lengths, self.rollout_ids):
             if wanted is not None and names.count(wanted) != 1:
-                raise ValueError(f"expected one column {shown(wanted)}, found {listed(names)}")
+                raise ValueError(f"expected one column {quoted(wanted)}, found {listed(names)}")
         if self.lengths is not None:
             return self.lengths, self.rollout_ids
         usual = [name for name in names if name != self.rollout_ids]
@@ -34,21 +38,23 @@ class Columns:
         """Refuse a choice of columns where there are none."""
         if self.lengths is not None or self.rollout_ids is not None:
             wanted = self.rollout_ids if self.lengths is None else self.lengths
-            raise ValueError(f"expected a column {shown(wanted)}, found lengths without columns")
+            raise ValueError(f"expected a column {quoted(wanted)}, found lengths without columns")
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names as a message shows them."""
-    return ", ".join(map(shown, names)) or "none"
-
-
-def shown(value: object) -> str:
-    """Return `value` as a message shows it: short, and on one line.
+def holds_token_ids(column: str) -> bool:
+    """Return whether a list in a column is one sample, of as many tokens as it has ids; else it is a list of lengths.
 
     Examples
     --------
-    >>> shown([0] * 100)
-    '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,...'
+    >>> holds_token_ids("input_ids"), holds_token_ids("total_lengths")
+    (True, False)
     """
-    text = str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    name = column.lower()
+    if _TOKEN_IDS.fullmatch(name):
+        return True
+    if _LENGTHS.fullmatch(name):
+        return False
+    raise ValueError(
+        f"expected a number in {quoted(column)}, found a list: lengths would be in a column called lengths, "
+        "total_lengths or the like, token ids in one called input_ids or tokens"
+    )

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import zlib
+from array import array
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -18,11 +19,18 @@ from typing import IO, Any
 
 import numpy as np
 
-from flopbalance.lengths.columns import Columns, shown
+from flopbalance.arrays import MOST_VALUES
+from flopbalance.documents import LONGEST_LINE
+from flopbalance.lengths.columns import Columns
 from flopbalance.lengths.formats import FORMATS, Format, number_of
 from flopbalance.lengths.synthetic import Rollout
+from flopbalance.text import printable, quoted
 
 LARGEST_LENGTH = 2**63 - 1
+
+_GZIP = b"\x1f\x8b"
+_MOST_EMPTY_LINES = 1000
+"""In which a format is looked for."""
 
 
 def read_lengths(path: str | os.PathLike[str], column: str | None = None, rollout_column: str | None = None) -> Rollout:
@@ -34,12 +42,16 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None, rollou
     .txt          a whole number on each line
     .csv, .tsv    a column of whole numbers; without a header row, columns are named 1, 2, ...
     .jsonl        on each line a number, a list of tokens (which are counted), or an object with
-                  a field of either kind
+                  a field of either kind, or with a list of lengths
     .json         a list of the same, or an object of such lists
     .npy          an array of one dimension
     .npz          arrays of one dimension, by name
-    .parquet      a column of numbers or of lists of tokens; needs the extra ``[parquet]``
+    .parquet      a column of numbers or of lists; needs the extra ``[parquet]``
     ============  ==============================================================================
+
+    A list in a column called ``tokens``, ``input_ids`` or the like is one sample of so many tokens; a list in one
+    called ``lengths``, ``total_lengths`` or the like holds the lengths of as many samples, and the list beside it
+    their rollout ids. A list in a column of another name is refused.
 
     Text is UTF-8, with or without a byte order mark, in lines that end in LF or CRLF; empty lines are skipped. Any of
     these may be compressed, with ``.gz`` after the ending. Standard input, and files of another name, are recognised
@@ -63,13 +75,15 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None, rollou
     ------
     ValueError
         The file holds anything but whole numbers from 0 to 2**63 - 1: one line that says what was expected, what was
-        found, and where. Nothing is ever skipped, rounded or unpickled.
+        found, and where. Nothing is ever skipped, rounded or unpickled. Also a line longer than 64 MiB, .json or
+        piped .npz and .parquet larger than 256 MiB, and more than 2**28 lengths.
     OSError
         The file cannot be opened or read.
 
     Notes
     -----
-    Time is linear in the size of the file: a million lines take seconds.
+    Time is linear in the size of the file: a million lines take seconds. Memory is that of the answer and of a line at
+    a time, except for .json, which is held as a whole, and for a column of .npz.
 
     Examples
     --------
@@ -80,7 +94,7 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None, rollou
     >>> lengths.tolist(), rollout_ids.tolist()
     ([812, 4095, 77], [0, 0, 1])
     """
-    name = "standard input" if path == "-" else os.fspath(path)
+    name = "standard input" if path == "-" else printable(os.fspath(path))
     try:
         with _open(path) as (stream, ending):
             return _read(stream, FORMATS[ending], Columns(column, rollout_column))
@@ -101,26 +115,63 @@ def _open(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], str]]:
             endings.pop()
         if endings and endings[-1] in FORMATS:
             yield stream, endings[-1]
-        else:
-            content = stream.read()
-            if content.startswith(b"\x1f\x8b"):
-                content = gzip.decompress(content)
-            yield io.BytesIO(content), _recognise(content)
+            return
+        start, _ = _beginning(stream)
+        stream = _again(start, stream)
+        if start.startswith(_GZIP):
+            stream = gzip.GzipFile(fileobj=stream)
+        start, records = _beginning(stream)
+        yield _again(start, stream), _recognise(start, records)
 
 
-def _recognise(content: bytes) -> str:
-    """Return the ending of the format that these bytes have."""
+def _beginning(stream: IO[bytes]) -> tuple[bytes, list[bytes]]:
+    """Read as far as the second line that is not empty; return all that was read, and these lines."""
+    lines: list[bytes] = []
+    records: list[bytes] = []
+    while len(records) < 2 and len(lines) < _MOST_EMPTY_LINES and (line := stream.readline(LONGEST_LINE)):
+        lines.append(line)
+        if record := line.lstrip(b"\xef\xbb\xbf \t\r\n"):
+            records.append(record)
+    return b"".join(lines), records
+
+
+def _again(start: bytes, rest: IO[bytes]) -> IO[bytes]:
+    """Return a stream whose beginning has been read already, from the beginning."""
+    if rest.seekable() and not isinstance(rest, gzip.GzipFile):  # whose streams are seekable only in name
+        rest.seek(-len(start), os.SEEK_CUR)
+        return rest
+    return io.BufferedReader(_Chain(io.BytesIO(start), rest))
+
+
+class _Chain(io.RawIOBase):
+    """Two streams, one after the other."""
+
+    def __init__(self, first: IO[bytes], second: Any) -> None:
+        self._first = first
+        self._second = second
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._first.read(len(buffer)) or self._second.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _recognise(start: bytes, records: list[bytes]) -> str:
+    """Return the ending of the format of a file that begins so; the lines that are not empty are apart."""
     for signature, ending in ((b"\x93NUMPY", ".npy"), (b"PK", ".npz"), (b"PAR1", ".parquet")):
-        if content.startswith(signature):
+        if start.startswith(signature):
             return ending
-    first_line, _, rest = content.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")
-    if first_line.startswith((b"{", b"[")):
+    first = records[0] if records else b""
+    if first.startswith((b"{", b"[")):
         try:
-            json.loads(first_line)
+            json.loads(first)
         except (ValueError, RecursionError):
             return ".json"
-        return ".jsonl" if rest.strip() else ".json"
-    text = first_line.decode(errors="replace")
+        return ".jsonl" if len(records) > 1 else ".json"
+    text = first.decode(errors="replace")
     if not isinstance(number_of(text), str):
         return ".txt"
     return ".tsv" if "\t" in text else ".csv"
@@ -128,19 +179,20 @@ def _recognise(content: bytes) -> str:
 
 def _read(stream: IO[bytes], form: Format, columns: Columns) -> Rollout:
     """Read and check every row."""
-    lengths: list[int] = []
-    rollout_ids: list[int] = []
+    lengths, rollout_ids = array("q"), array("q")
     numbers: dict[object, int] = {}
     for position, value, rollout in form.read(stream, columns):
         length = _length(value)
         if length is None:
             expected = f"a whole number of tokens from 0 to {LARGEST_LENGTH}"
-            raise ValueError(f"{form.unit} {position}: expected {expected}, found {shown(value)}")
+            raise ValueError(f"{form.unit} {position}: expected {expected}, found {quoted(value)}")
+        if len(lengths) == MOST_VALUES:
+            raise ValueError(f"expected at most {MOST_VALUES} lengths, found more")
         lengths.append(length)
         if columns.rollout_ids is not None:
             if type(rollout) not in (int, str) or rollout == "":
                 expected = "a rollout id, number or text"
-                raise ValueError(f"{form.unit} {position}: expected {expected}, found {shown(rollout)}")
+                raise ValueError(f"{form.unit} {position}: expected {expected}, found {quoted(rollout)}")
             rollout_ids.append(numbers.setdefault(rollout, len(numbers)))
     if not lengths:
         raise ValueError("expected at least one length, found none")

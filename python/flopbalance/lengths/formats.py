@@ -3,23 +3,36 @@
 The rows are unchecked; what counts as a length is decided once for all, by who reads them.
 """
 
-import csv
 import functools
+import gzip
 import importlib
+import io
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from flopbalance.documents import long_cells, parse_json, read_json_lines, reading
-from flopbalance.lengths.columns import Columns, listed, shown
+from flopbalance.arrays import Archive, read_array, reading
+from flopbalance.documents import (
+    json_decoder,
+    read_json_document,
+    read_json_lines,
+    read_lines,
+    read_rows,
+    read_whole,
+)
+from flopbalance.lengths.columns import Columns, holds_token_ids
+from flopbalance.text import listed, quoted
 
-_EXACT = json.JSONDecoder(parse_float=Decimal, parse_constant=Decimal)
+_EXACT = json_decoder(parse_float=Decimal, parse_constant=Decimal)
+_BLOCK = 2**16
+_PARQUET_ROWS = 2**12
 
 Row = tuple[int, object, object]
+Column = tuple[int, Iterator[object]]
+"""How many values, and the values."""
 
 
 def number_of(text: str) -> int | Decimal | str:
@@ -33,54 +46,47 @@ def number_of(text: str) -> int | Decimal | str:
         return text
 
 
-def _lines(stream: IO[bytes]) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(stream, 1):
-        try:
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            found = f"byte 0x{error.object[error.start]:02x}"
-            raise ValueError(f"line {number}: expected UTF-8 text, found {found}") from None
-
-
 def _read_text(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
     columns.refuse()
-    for number, line in _lines(stream):
+    for number, line in read_lines(stream):
         if line.strip():
             yield number, number_of(line), None
 
 
 def _read_table(stream: IO[bytes], columns: Columns, delimiter: str = ",") -> Iterator[Row]:
-    rows = csv.reader((line for _, line in _lines(stream)), delimiter=delimiter, strict=True)
-    with long_cells():
-        try:
-            first = next((cells for cells in rows if cells), [])
-            names = [cell.strip() for cell in first]
-            unread: Iterable[list[str]] = rows
-            if first and not any(isinstance(number_of(name), str) for name in names):
-                names = [str(position) for position in range(1, len(first) + 1)]
-                unread = itertools.chain([first], rows)
-            length, rollout = columns.among(names) if first else ("", None)
-            for cells in filter(None, unread):
-                if len(cells) != len(names):
-                    raise ValueError(f"line {rows.line_num}: expected {len(names)} columns, found {len(cells)}")
-                record = dict(zip(names, cells, strict=True))
-                yield rows.line_num, number_of(record[length]), None if rollout is None else record[rollout].strip()
-        except csv.Error as error:
-            raise ValueError(f"line {rows.line_num}: expected a row of a table, found a fault: {error}") from None
+    rows = read_rows(read_lines(stream), delimiter)
+    for line, first in itertools.islice(rows, 1):
+        names = [cell.strip() for cell in first]
+        if not any(isinstance(number_of(name), str) for name in names):
+            names = [str(position) for position in range(1, len(first) + 1)]
+            rows = itertools.chain([(line, first)], rows)
+        length, rollout = columns.among(names)
+        at, rollout_at = names.index(length), None if rollout is None else names.index(rollout)
+    for line, cells in rows:
+        if len(cells) != len(names):
+            raise ValueError(f"line {line}: expected {len(names)} columns, found {len(cells)}")
+        yield line, number_of(cells[at]), None if rollout_at is None else cells[rollout_at].strip()
 
 
 def _read_json_lines(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
-    return _fields(read_json_lines(_lines(stream), _EXACT), columns, "line")
+    return _fields(read_json_lines(read_lines(stream), _EXACT), columns, "line")
 
 
 def _read_json(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
-    document = parse_json("".join(line for _, line in _lines(stream)), decoder=_EXACT)
+    document = read_json_document(stream, _EXACT)
     if isinstance(document, dict):
-        yield from _columnar(columns.among(document), document.__getitem__)
+        yield from _columnar(columns.among(document), lambda name: _listed_in(document, name))
     elif isinstance(document, list):
         yield from _fields(enumerate(document), columns, "index")
     else:
-        raise ValueError(f"expected a list, or an object of lists, found {shown(document)}")
+        raise ValueError(f"expected a list, or an object of lists, found {quoted(document)}")
+
+
+def _listed_in(document: dict[str, Any], name: str) -> Column:
+    values = document[name]
+    if not isinstance(values, list):
+        raise ValueError(f"expected a list in {quoted(name)}, found {quoted(values)}")
+    return len(values), iter(values)
 
 
 def _fields(records: Iterable[tuple[int, Any]], columns: Columns, unit: str) -> Iterator[Row]:
@@ -94,39 +100,49 @@ def _fields(records: Iterable[tuple[int, Any]], columns: Columns, unit: str) -> 
             elif first:
                 columns.refuse()
             if isinstance(record, dict) != (names is not None):
-                expected = "a length" if names is None else f"an object with a field {shown(names[0])}"
-                raise ValueError(f"expected {expected}, as in the first record, found {shown(record)}")
+                expected = "a length" if names is None else f"an object with a field {quoted(names[0])}"
+                raise ValueError(f"expected {expected}, as in the first record, found {quoted(record)}")
             for name in names or ():
                 if name is not None and name not in record:
-                    raise ValueError(f"expected a field {shown(name)}, as in the first record, found {listed(record)}")
+                    raise ValueError(f"expected a field {quoted(name)}, as in the first record, found {listed(record)}")
+            first = False
+            if names is None:
+                rows: Iterable[tuple[object, object]] = [(record, None)]
+            else:
+                rows = _samples(names[0], record[names[0]], None if names[1] is None else record[names[1]])
         except ValueError as error:
             raise ValueError(f"{unit} {position}: {error}") from None
-        first = False
-        if names is None:
-            yield position, record, None
-        else:
-            yield position, record[names[0]], None if names[1] is None else record[names[1]]
+        for length, rollout in rows:
+            yield position, length, rollout
+
+
+def _samples(name: str, length: Any, rollout: Any) -> Iterable[tuple[object, object]]:
+    """Return the lengths and rollout ids in a field and the one beside it: one of each, or as many as are listed."""
+    if type(length) is not list or holds_token_ids(name):
+        return [(length, rollout)]
+    for value in length:
+        if type(value) is list:
+            raise ValueError(f"expected a list of numbers in {quoted(name)}, found {quoted(value)} in it")
+    if rollout is None:
+        return zip(length, itertools.repeat(None))
+    if type(rollout) is not list or len(rollout) != len(length):
+        found = f"{len(rollout)}" if type(rollout) is list else quoted(rollout)
+        raise ValueError(f"expected as many rollout ids as lengths, found {found} for {len(length)}")
+    return zip(length, rollout, strict=True)
 
 
 def _read_array(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
     columns.refuse()
     with reading("a .npy file of plain numbers"):
-        array = np.lib.format.read_array(stream, allow_pickle=False)
-    for index, value in enumerate(_flat(array)):
+        array = read_array(stream)
+    _, values = _flat(array)
+    for index, value in enumerate(values):
         yield index, value, None
 
 
 def _read_archive(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
-    with reading("an .npz file"):
-        archive = np.lib.npyio.NpzFile(stream, allow_pickle=False)
-
-    def load(name: str) -> list[object]:
-        with reading(f"plain numbers in {shown(name)}"):
-            array = np.asarray(archive[name])
-        return _flat(array)
-
-    with archive:
-        yield from _columnar(columns.among(archive.files), load)
+    archive = Archive(_seekable(stream))
+    yield from _columnar(columns.among(archive.names), lambda name: _flat(archive.read(name)))
 
 
 def _read_parquet(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
@@ -136,38 +152,49 @@ def _read_parquet(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise ValueError("expected pyarrow to read .parquet, found none: pip install 'flopbalance[parquet]'") from None
+    seekable = _seekable(stream)
     with reading("a Parquet file"):
-        file = parquet.ParquetFile(stream)
+        file = parquet.ParquetFile(seekable)
+        names, count = file.schema_arrow.names, file.metadata.num_rows
 
-    def load(name: str) -> list[object]:
-        with reading(f"a whole Parquet column {shown(name)}"):
-            column = file.read(columns=[name])[name]
-            if arrow.types.is_list(column.type) and arrow.types.is_integer(column.type.value_type):
-                column = compute.list_value_length(column)
-            return list(column.to_pylist())
+    def values(name: str) -> Iterator[object]:
+        kind = file.schema_arrow.field(name).type
+        of_tokens = arrow.types.is_list(kind) and arrow.types.is_integer(kind.value_type) and holds_token_ids(name)
+        with reading(f"a whole Parquet column {quoted(name)}"):
+            for batch in file.iter_batches(_PARQUET_ROWS, columns=[name]):
+                column = batch.column(0)
+                if of_tokens:
+                    column = compute.list_value_length(column)
+                yield from column.to_pylist()
 
-    yield from _columnar(columns.among(file.schema_arrow.names), load)
+    yield from _columnar(columns.among(names), lambda name: (count, values(name)))
 
 
-def _flat(array: np.ndarray[Any, Any]) -> list[object]:
+def _seekable(stream: IO[bytes]) -> IO[bytes]:
+    """Return the stream, or one of what it holds where it can only be read forwards, or backwards at great cost."""
+    forwards = isinstance(stream, gzip.GzipFile) or not stream.seekable()
+    return io.BytesIO(read_whole(stream)) if forwards else stream
+
+
+def _flat(array: np.ndarray[Any, Any]) -> Column:
+    """Return values of an array; a block becomes Python objects at a time, which take several times its memory."""
     if array.ndim != 1:
         raise ValueError(f"expected an array of one dimension, found shape {array.shape}")
-    return list(array.tolist())
+    blocks = (array[start : start + _BLOCK].tolist() for start in range(0, len(array), _BLOCK))
+    return len(array), itertools.chain.from_iterable(blocks)
 
 
-def _columnar(names: tuple[str, str | None], load: Callable[[str], object]) -> Iterator[Row]:
+def _columnar(names: tuple[str, str | None], load: Callable[[str], Column]) -> Iterator[Row]:
     """Return the rows of a file that stores columns."""
-    columns = []
-    for name in (name for name in names if name is not None):
-        values = load(name)
-        if not isinstance(values, list):
-            raise ValueError(f"expected a list in {shown(name)}, found {shown(values)}")
-        columns.append(values)
-    lengths, rollout_ids = columns if len(columns) == 2 else (*columns, [None] * len(columns[0]))
-    if len(lengths) != len(rollout_ids):
-        raise ValueError(f"expected as many rollout ids as lengths, found {len(rollout_ids)} for {len(lengths)}")
+    count, lengths = load(names[0])
+    rollout_ids: Iterator[object] = itertools.repeat(None, count)
+    if names[1] is not None:
+        others, rollout_ids = load(names[1])
+        if others != count:
+            raise ValueError(f"expected as many rollout ids as lengths, found {others} for {count}")
     for index, (length, rollout) in enumerate(zip(lengths, rollout_ids, strict=True)):
-        yield index, length, rollout
+        for sample in _samples(names[0], length, rollout):
+            yield index, *sample
 
 
 class Format(NamedTuple):

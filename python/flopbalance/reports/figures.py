@@ -24,7 +24,7 @@ from flopbalance.reports.timeline import (
     worst_step,
 )
 from flopbalance.schedules.schedule import Schedule, planned_lengths
-from flopbalance.text import si_prefix
+from flopbalance.text import printable, si_prefix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,7 +203,8 @@ def plot_comparison(
         _decorate(ax, _named(name, ", ".join(facts)), "", "rank")
     meeting = "once a step" if objective == "step" else "at every micro-batch"
     axes[-1].set_xlabel(
-        f"time since the start of the step ({prefix}{cost_unit}), where ranks meet {meeting}", fontsize=MEDIUM
+        f"time since the start of the step ({prefix}{printable(cost_unit)}), where ranks meet {meeting}",
+        fontsize=MEDIUM,
     )
     palette.explain(figure, axes, list(shown.values()), title)
 
@@ -281,7 +282,7 @@ class _Palette:
         handles.append(self.mpl.lines.Line2D([], [], color="black", linestyle="--", label="work of the mean rank"))
         figure.legend(
             handles=handles,
-            title=title,
+            title=None if title is None else "\n".join(map(printable, title.split("\n"))),
             title_fontsize=MEDIUM + 2,
             alignment="left",
             loc="outside upper left",
@@ -310,7 +311,7 @@ def _over_cap(lines: list[Timeline]) -> str:
 
 
 def _named(name: str, text: str) -> str:
-    return f"{name}: {text}" if name else text
+    return f"{printable(name)}: {text}" if name else text
 
 
 def _draw_timeline(ax: Axes, line: Timeline, palette: _Palette, scale: float) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
-from flopbalance.markup import html_table
+from flopbalance.markup import html_table, html_text
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -62,5 +61,5 @@ def html_page(
     """
     svg = svg[svg.index("<svg") :]  # HTML knows no XML declaration and no second document type
     table = html_table(header, rows) if header else ""
-    table += "".join(f"\n<p>{escape(note)}</p>" for note in notes)
-    return _PAGE.format(title=escape(title), table=table, svg=svg)
+    table += "".join(f"\n<p>{html_text(note)}</p>" for note in notes)
+    return _PAGE.format(title=html_text(title), table=table, svg=svg)

@@ -9,15 +9,21 @@ from typing import IO, Any
 
 import numpy as np
 
-from flopbalance.documents import reading
+from flopbalance.arrays import Archive
+from flopbalance.checks import Ints
+from flopbalance.text import listed, printable, quoted, shortened
+from flopbalance.writing import replacing
 
 _VERSION = 1
 """Of the saved form."""
 
+_COUNTS = ("version", "dp_size", "num_samples")
+_LONGEST_REASON = 300
+
 
 def write_archive(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
     """Write the fields of a schedule to a file, under exactly this name."""
-    with open(path, "wb") as file:
+    with replacing(path) as file:
         np.savez_compressed(file, version=_VERSION, **values)
 
 
@@ -32,14 +38,14 @@ def read_archive(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str
     with open(path, "rb") as file:
         try:
             values = _read_arrays(file, ["version", *names])
-            version = int(values.pop("version"))
-            values.update({name: int(values[name]) for name in ("dp_size", "num_samples")})
-            for law, holds in _laws(version, values):
+            for law, holds in _laws(values):
                 if not holds:
                     raise ValueError(f"broken law: {law}")
         except Exception as error:  # a damaged file can fail in any way that zip, NumPy or a missing name can
-            raise ValueError(f"path must be a schedule that save() wrote, got {os.fspath(path)}: {error}") from None
-    return values
+            reason = shortened(str(error), _LONGEST_REASON)
+            name = printable(os.fspath(path))
+            raise ValueError(f"path must be a schedule that save() wrote, got {name}: {reason}") from None
+    return {name: int(values[name]) if name in _COUNTS else values[name] for name in names}
 
 
 def _read_arrays(file: IO[bytes], names: Sequence[str]) -> dict[str, Any]:
@@ -50,46 +56,54 @@ def _read_arrays(file: IO[bytes], names: Sequence[str]) -> dict[str, Any]:
         kinds = {b"{": "JSON text", b"[": "JSON text", b"\x93NUMPY": "a single .npy array"}
         found = next((kind for first, kind in kinds.items() if start.startswith(first)), "another kind of file")
         raise ValueError(f"expected an .npz archive, found {found if start else 'an empty file'}")
-    with np.load(file, allow_pickle=False) as saved:
-        for name in names:
-            if name not in saved.files:
-                raise ValueError(f"expected an array {name!r}, found {', '.join(map(repr, saved.files)) or 'none'}")
-        values = {}
-        for name in saved.files:
-            if name not in names:
-                raise ValueError(f"expected no array {name!r} beside those of a schedule")
-            with reading(f"plain numbers in {name!r}"):
-                values[name] = saved[name]
-        return values
+    archive = Archive(file)
+    for name in names:
+        if name not in archive.names:
+            raise ValueError(f"expected an array {quoted(name)}, found {listed(archive.names)}")
+    for name in archive.names:
+        if name not in names:
+            raise ValueError(f"expected no array {quoted(name)} beside those of a schedule")
+    return {name: archive.read(name) for name in names}
 
 
-def _laws(version: int, values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Yield each law and whether it holds, where all before it do."""
+def _laws(values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Yield each law and whether it holds, where all before it do; no law takes more memory than the arrays."""
     of = SimpleNamespace(**values)
-    yield f"version is {_VERSION}", version == _VERSION
-    arrays = [(name, value) for name, value in values.items() if isinstance(value, np.ndarray)]
     yield (
-        "arrays are int64 of one dimension, and one of bool",
+        "counts are int64, arrays are int64 of one dimension, and one of bool",
         all(
-            array.dtype == (np.bool_ if name == "is_padding" else np.int64) and array.ndim == 1
-            for name, array in arrays
+            array.dtype == (np.bool_ if name == "is_padding" else np.int64) and array.ndim == (name not in _COUNTS)
+            for name, array in values.items()
         ),
     )
-    count = of.dp_size * int(of.micro_batches_per_step.sum())
+    yield f"version is {_VERSION}", of.version == _VERSION
     yield "every step has micro-batches", bool((of.micro_batches_per_step > 0).all())
+    count = int(of.dp_size) * _sum(of.micro_batches_per_step)
     yield "every rank has as many micro-batches", len(of.micro_batch_tokens) == count > 0
     offsets = of.micro_batch_offsets
     yield "one offset more than micro-batches", len(offsets) == count + 1
     yield (
         "offsets ascend from 0 to the number of placed samples",
-        offsets[0] == 0 and offsets[-1] == len(of.samples) and bool((np.diff(offsets) > 0).all()),
+        offsets[0] == 0 and offsets[-1] == len(of.samples) and bool((offsets[1:] > offsets[:-1]).all()),
     )
-    placed = np.concatenate([of.samples[~of.is_padding], of.dropped])
-    yield "every sample stands in one place", np.array_equal(np.sort(placed), np.arange(of.num_samples))
-    yield "samples are of the input", bool(((of.samples >= 0) & (of.samples < of.num_samples)).all())
-    yield "tokens are not negative", bool((of.micro_batch_tokens >= 0).all())
-    yield "every step has rollouts", bool((of.rollouts_per_step > 0).all())
+    yield "every placed sample is padding or not", len(of.is_padding) == len(of.samples)
+    placed = of.samples[~of.is_padding]
     yield (
-        "as many steps of rollouts as of micro-batches",
-        len(of.rollouts_per_step) == len(of.micro_batches_per_step),
+        "every sample stands in one place",
+        len(placed) + len(of.dropped) == of.num_samples  # first, since it may be any number
+        and np.array_equal(np.sort(np.concatenate([placed, of.dropped])), np.arange(of.num_samples)),
     )
+    yield "dropped samples ascend", bool((of.dropped[1:] > of.dropped[:-1]).all())
+    yield "padding is placed elsewhere", bool(np.isin(of.samples[of.is_padding], placed).all())
+    tokens = of.micro_batch_tokens
+    yield "tokens are not negative, and 64 bits hold their sum", (tokens >= 0).all() and _sum(tokens) < 2**63
+    yield "as many steps of rollouts as of micro-batches", len(of.rollouts_per_step) == len(of.micro_batches_per_step)
+    yield (
+        "every step has rollouts, and no more than there are samples",
+        (of.rollouts_per_step > 0).all() and _sum(of.rollouts_per_step) <= of.num_samples,
+    )
+
+
+def _sum(counts: Ints) -> int:
+    """Return an exact sum; one in 64 bits may wrap."""
+    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())

@@ -16,6 +16,9 @@ from flopbalance.costs.models.layers import count_layers, groups, head_dim, laye
 from flopbalance.documents import read_json
 from flopbalance.fields import Fields
 
+CONFIG_NAME = "config.json"
+"""Of the file that holds the configuration, in its folder."""
+
 
 def read_hugging_face(config: Any) -> Decoder:
     """Read the decoder of a configuration; of a multimodal one, its text part.
@@ -183,7 +186,7 @@ def _as_mapping(config: Any) -> Mapping[str, Any]:
         config = config.to_dict()
     elif isinstance(config, str | os.PathLike):
         path = Path(config)
-        config = read_json(path / "config.json" if path.is_dir() else path)
+        config = read_json(path / CONFIG_NAME if path.is_dir() else path)
     if not isinstance(config, Mapping):
         raise ValueError(f"config must be a mapping, a path or have to_dict(), got {type(config).__name__}")
     return {"model_type": None, **config}
