@@ -96,6 +96,85 @@ def test_words_that_mean_nothing(tmp_path):
         load_cost(tmp_path / "cost.json")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ('"per_token": NaN', "per_token must be >= 0 and finite, got nan"),
+        ('"per_token": Infinity', "per_token must be >= 0 and finite, got inf"),
+        ('"per_token": 1e400', "per_token must be >= 0 and finite, got inf"),
+        ('"per_token": "1"', "per_token must be a number, got '1'"),
+        ('"per_token": null', "per_token must be a number, got None"),
+        (f'"per_token": 0, "per_pair": {10**400}', r"per_pair must be below 2\^59, got 1000"),
+        ('"per_token": 0.5, "per_token": 0.25', 'found more than one value of "per_token"'),
+        ('"per_token": 0.5, "more": 1', 'expected per_micro_batch, per_token, .*, found "more"'),
+        ('"per_token": 0.5, "components": [1]', 'expected per_micro_batch, .* found "components"'),
+        ('"per_token": 0.5, "windows": 5', r"windows must be pairs \(window, FLOPs per pair\), got 5"),
+        ('"per_token": 0.5, "windows": [[1, NaN]]', r"windows\[0\]\[1\] must be a whole number, got nan"),
+        ('"per_token": 0.5, "intervals": 5', "intervals must be pairs of numbers, of .*, got 5"),
+        ('"per_token": 0.5, "intervals": {"per_token": 5}', "intervals must be pairs of numbers, of "),
+        ('"per_token": 0.5, "intervals": {"per_token": ["a", "b"]}', "intervals must be pairs of numbers, of "),
+        ('"per_token": 0.5, "intervals": {"x": [1, 2]}', 'intervals must be pairs of numbers, of .*, got {"x": '),
+        ('"per_token": 0.5, "holdout_error": -1', "holdout_error must be >= 0 and finite, got -1"),
+        ('"per_token": 0.5, "tokens_only_error": []', r"tokens_only_error must be a number, got \[\]"),
+        ('"per_token": 0.5, "micro_batches": 0.5', "micro_batches must be a whole number, got 0.5"),
+        ('"per_token": 0.5, "longest": -5', "longest must be >= 0, got -5"),
+        (f'"per_token": {"9" * 5000}', "expected JSON of a usual depth and size"),
+        (f'"per_token": 0.5, "{"x" * 10_000}": 1', 'found "xxx'),
+    ],
+    ids=lambda value: value[:40],
+)
+def test_fitted_costs_that_cannot_be(tmp_path, changes, message):
+    path = tmp_path / "cost.json"
+    path.write_text(f'{{"flopbalance_cost": "fitted", "per_micro_batch": 0, "per_square": 0, {changes}}}')
+    with pytest.raises(ValueError, match=message) as refusal:
+        load_cost(path)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 600
+
+
+@pytest.mark.parametrize("cost", [FITTED, CostModel(7, 8, 9, ((64, 6),), notes=("a",))], ids=["fitted", "exact"])
+def test_a_damaged_cost_is_refused_or_a_cost(tmp_path, cost):
+    """Put other words into a saved cost, 1,000 times."""
+    path = tmp_path / "cost.json"
+    save_cost(cost, path)
+    content = path.read_text()
+    words = [
+        "NaN",
+        "-1",
+        "1e400",
+        "9" * 400,
+        "null",
+        "[]",
+        "{}",
+        '""',
+        "[[1, 2]]",
+        "true",
+        "0",
+        "}",
+        '"',
+        ",",
+        "\0",
+        "\n",
+    ]
+    random = np.random.RandomState(13)
+    loaded = 0
+    for _ in range(1000):
+        start = random.randint(len(content))
+        end = start + random.randint(12)
+        path.write_text(content[:start] + words[random.randint(len(words))] + content[end:])
+        try:
+            read = load_cost(path)
+        except ValueError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+            assert len(str(error)) < 700  # noqa: PT017
+        else:
+            assert (np.asarray(read.flops([0, 1, 1000])) >= 0).all()
+            assert read.describe()
+            loaded += 1
+    assert 0 < loaded < 1000
+
+
 def test_what_is_no_cost_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="cost must be a CostModel or a FittedCost, got 'qwen3-8b'"):
         save_cost("qwen3-8b", tmp_path / "cost.json")

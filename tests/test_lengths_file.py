@@ -425,3 +425,78 @@ def test_json_of_tokens_is_what_python_writes(write):
     samples = [{"tokens": list(range(n)), "reward": 0.5, "done": True} for n in (3, 0, 5)]
     lines = "".join(json.dumps(sample) + "\n" for sample in samples)
     assert read_lengths(write("a.jsonl", lines), column="tokens").lengths.tolist() == [3, 0, 5]
+
+
+JOINED = [
+    ("a.jsonl", '{"total_lengths": [5, 6], "ids": ["a", "b"]}\n{"total_lengths": [7], "ids": ["a"]}\n'),
+    ("a.json", '[{"total_lengths": [5, 6], "ids": ["a", "b"]}, {"total_lengths": [7], "ids": ["a"]}]'),
+    ("b.json", '{"total_lengths": [5, 6, 7], "ids": ["a", "b", "a"]}'),
+    ("c.json", '{"total_lengths": [[5, 6], [7]], "ids": [["a", "b"], ["a"]]}'),
+    ("a", '{"total_lengths": [5, 6], "ids": ["a", "b"]}\n{"total_lengths": [7], "ids": ["a"]}\n'),
+    ("b", '{"total_lengths": [5, 6, 7], "ids": ["a", "b", "a"]}\n'),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), JOINED, ids=[name for name, _ in JOINED])
+def test_lists_of_lengths_are_joined(write, name, content):
+    lengths, rollout_ids = read_lengths(write(name, content), "total_lengths", "ids")
+    assert (lengths.tolist(), rollout_ids.tolist()) == ([5, 6, 7], [0, 1, 0])
+    assert read_lengths(write(name, content), "total_lengths").lengths.tolist() == [5, 6, 7]
+
+
+def test_a_log_of_1024_lengths_a_line(write):
+    lines = [{"total_lengths": list(range(n, n + 1024)), "rollout_ids": [n] * 1024} for n in range(4)]
+    path = write("a.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    lengths, rollout_ids = read_lengths(path, "total_lengths", "rollout_ids")
+    assert lengths.tolist() == [length for line in lines for length in line["total_lengths"]]
+    assert rollout_ids.tolist() == np.repeat(np.arange(4), 1024).tolist()
+
+
+def test_lists_of_lengths_in_parquet_are_joined(write):
+    path = write("a.parquet", parquet(lengths=[[5, 6], [7]], ids=[["a", "b"], ["a"]], other=[[1], [2]]))
+    lengths, rollout_ids = read_lengths(path, "lengths", "ids")
+    assert (lengths.tolist(), rollout_ids.tolist()) == ([5, 6, 7], [0, 1, 0])
+    with pytest.raises(ValueError, match=r'a\.parquet: expected a number in "other", found a list'):
+        read_lengths(path, "other")
+
+
+@pytest.mark.parametrize(
+    "column", ["tokens", "input_ids", "token_ids", "ids", "prompt_ids", "response_tokens", "INPUT_IDS"]
+)
+def test_columns_whose_lists_are_token_ids(write, column):
+    lines = json.dumps({column: [5, 6, 7]}) + "\n" + json.dumps({column: []}) + "\n"
+    assert read_lengths(write("a.jsonl", lines), column).lengths.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["length", "lengths", "total_lengths", "seq_len", "seqlens", "response_length", "length_of_sample", "n_tokens"],
+)
+def test_columns_whose_lists_are_lengths(write, column):
+    lines = json.dumps({column: [5, 6, 7]}) + "\n" + json.dumps({column: []}) + "\n"
+    assert read_lengths(write("a.jsonl", lines), column).lengths.tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("column", ["n", "text", "silence", "scores", "idle"])
+def test_lists_in_other_columns_are_refused(write, column):
+    for name, content in (("a.jsonl", {column: [5, 6]}), ("a.json", [{column: [5, 6]}]), ("b.json", {column: [[5]]})):
+        with pytest.raises(ValueError, match=f'expected a number in "{column}", found a list: lengths would be in'):
+            read_lengths(write(name, json.dumps(content)), column)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"lengths": [5, [6]], "g": [1, 2]}', r'line 1: expected a list of numbers in "lengths", found \[6\] in it'),
+        ('{"lengths": [5, 6], "g": [1]}', "line 1: expected as many rollout ids as lengths, found 1 for 2"),
+        ('{"lengths": [5, 6], "g": 1}', "line 1: expected as many rollout ids as lengths, found 1 for 2"),
+        ('{"lengths": [5, 6], "g": null}', "line 1: expected a rollout id, number or text, found null"),
+        ('{"lengths": [5, -6], "g": [1, 2]}', "line 1: expected a whole number .* found -6"),
+        ('{"lengths": [5, 6], "g": [1, [2]]}', r"line 1: expected a rollout id, number or text, found \[2\]"),
+        ('{"lengths": 5, "lengths": 6, "g": 1}', 'line 1: .* found more than one value of "lengths"'),
+    ],
+    ids=["nested", "fewer ids", "one id", "no id", "negative", "nested id", "twice"],
+)
+def test_faults_of_lists_of_lengths(write, line, message):
+    with pytest.raises(ValueError, match=message):
+        read_lengths(write("a.jsonl", line), "lengths", "g")

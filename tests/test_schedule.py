@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pickle
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -238,12 +239,12 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path):
         Schedule.load(tmp_path / "nothing.npz")
 
 
-def rewrite(path, **changes):
+def rewrite(path, save=np.savez, **changes):
     with np.load(path) as saved:
         values = dict(saved)
     values.update(changes)
     with open(path, "wb") as file:
-        np.savez(file, **{name: value for name, value in values.items() if value is not None})
+        save(file, **{name: value for name, value in values.items() if value is not None})
 
 
 def test_damaged_files_are_refused(schedule, tmp_path):
@@ -285,6 +286,26 @@ def test_damaged_files_are_refused(schedule, tmp_path):
         {"dp_size": np.array(0)},
         {"dp_size": np.array([2, 2])},
         {"num_samples": np.array(12)},
+        {"num_samples": np.array(-1)},
+        {"num_samples": np.array(11.0)},
+        {"num_samples": np.array(300_000_000)},
+        {"num_samples": np.array(2**63 - 1)},
+        {"num_samples": np.array(2**64 - 1, np.uint64)},
+        {"dp_size": np.array(-2)},
+        {"dp_size": np.array(2**62)},
+        {"dp_size": np.array(2.0)},
+        {"dp_size": np.array(True)},
+        {"version": np.array(1.0)},
+        {"version": np.array([1])},
+        {"micro_batches_per_step": np.array([2**63 - 1, 2**63 - 1, 6])},
+        {"micro_batches_per_step": np.array([2**62, 2**62, 2**62, 2**62, 4])},
+        {"rollouts_per_step": np.array([2**62, 2**62, 2**62])},
+        {"rollouts_per_step": np.array([0, 1, 1])},
+        {"dropped": np.array([10], ">i8")},
+        {"dropped": np.array(10)},
+        {"is_padding": np.zeros(10, np.int8)},
+        {"is_padding": np.zeros(9, bool)},
+        {"is_padding": np.ones(10, bool)},
         {"extra": np.array(1)},
     ],
     ids=str,
@@ -295,6 +316,112 @@ def test_files_that_break_a_law_are_refused(schedule, tmp_path, changes):
     rewrite(path, **changes)
     with pytest.raises(ValueError, match="path must be"):
         Schedule.load(path)
+
+
+def test_counts_are_compared_before_memory_is_taken(schedule, tmp_path):
+    path = tmp_path / "schedule.npz"
+    schedule.save(path)
+    rewrite(path, num_samples=np.array(300_000_000))
+    assert path.stat().st_size < 4096
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="broken law: every sample stands in one place"):
+        Schedule.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20
+
+
+def test_tokens_whose_sum_wraps_are_refused(schedule, tmp_path):
+    path = tmp_path / "schedule.npz"
+    schedule.save(path)
+    tokens = np.full_like(schedule.micro_batch_tokens, 2**62)
+    rewrite(path, micro_batch_tokens=tokens)
+    with pytest.raises(ValueError, match="broken law: tokens are not negative, and 64 bits hold their sum"):
+        Schedule.load(path)
+
+
+def test_padding_is_a_sample_that_is_placed(tmp_path):
+    path = tmp_path / "schedule.npz"
+    lengths = [9, 1, 1, 1]
+    limits = {"dp_size": 2, "max_tokens": 5, "packing": "capped", "on_oversize": "drop", "on_shortage": "repeat"}
+    schedule = plan(lengths, micro_batch_multiple=2, **limits)
+    assert (schedule.dropped.tolist(), schedule.is_padding.sum()) == ([0], 1)
+    schedule.save(path)
+    assert Schedule.load(path) == schedule
+    rewrite(path, samples=np.where(schedule.is_padding, 0, schedule.samples))
+    with pytest.raises(ValueError, match="broken law: padding is placed elsewhere"):
+        Schedule.load(path)
+
+
+def check_laws(schedule):
+    """What every schedule keeps, told by its own methods."""
+    placed = schedule.samples[~schedule.is_padding].tolist()
+    assert sorted(placed + schedule.dropped.tolist()) == list(range(schedule.num_samples))
+    assert set(schedule.samples.tolist()) == set(placed)
+    partitions, micro_batches, per_step, rollouts = schedule.to_lists()
+    assert [len(batches) for batches in micro_batches] == [sum(per_step)] * schedule.dp_size
+    assert sum(map(len, partitions)) == len(schedule.samples) == len(schedule.is_padding) == schedule.step_samples.sum()
+    assert len(rollouts) == len(per_step) == len(schedule.step_tokens)
+    assert (schedule.step_tokens >= 0).all()
+    assert sum(len(schedule.rank(rank).samples) for rank in range(schedule.dp_size)) == len(schedule.samples)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "deflated"])
+def test_a_damaged_file_is_refused_or_a_schedule(schedule, tmp_path, save):
+    """Cut, overwrite or repeat bytes anywhere, 800 times; stored members have checksums, as deflated ones do."""
+    path = tmp_path / "schedule.npz"
+    schedule.save(path)
+    rewrite(path, save=save)
+    content = path.read_bytes()
+    random = np.random.RandomState(11)
+    loaded = 0
+    for _ in range(800):
+        damaged = bytearray(content)
+        kind, start = random.randint(3), random.randint(len(content))
+        if kind == 0:
+            for position in random.randint(len(content), size=random.randint(1, 4)):
+                damaged[position] = random.randint(256)
+        elif kind == 1:
+            del damaged[start : start + random.randint(1, 30)]
+        else:
+            damaged[start:start] = content[start : start + random.randint(1, 30)]
+        path.write_bytes(damaged)
+        try:
+            read = Schedule.load(path)
+        except ValueError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+            assert len(str(error)) < 600  # noqa: PT017
+        else:
+            check_laws(read)
+            loaded += 1
+    assert loaded < 800
+
+
+def test_changed_numbers_are_refused_or_a_schedule(schedule, tmp_path):
+    """What checksums cannot see: whole archives of other numbers, 1,000 of them."""
+    path = tmp_path / "schedule.npz"
+    values = {"version": np.array(1), **{name: np.asarray(value) for name, value in vars(schedule).items()}}
+    random = np.random.RandomState(12)
+    edges = [-(2**63), -1, 0, 1, 2, 5, 10, 11, 12, 2**31, 2**32, 2**62, 2**63 - 1]
+    loaded = 0
+    for _ in range(1000):
+        name = list(values)[random.randint(len(values))]
+        changed = values[name].copy()
+        if changed.ndim and random.randint(3) == 0:
+            changed = np.resize(changed, random.randint(len(changed) + 3))
+        elif changed.size:
+            at = random.randint(len(changed)) if changed.ndim else ()
+            changed[at] = np.int64(edges[random.randint(len(edges))]).astype(changed.dtype)
+        with open(path, "wb") as file:
+            np.savez(file, **{**values, name: changed})
+        try:
+            read = Schedule.load(path)
+        except ValueError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+        else:
+            check_laws(read)
+            loaded += 1
+    assert 0 < loaded < 1000
 
 
 def test_negative_micro_batches_in_a_file_are_refused(schedule, tmp_path):

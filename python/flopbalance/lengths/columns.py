@@ -9,7 +9,7 @@ from flopbalance.text import listed, quoted
 USUAL_NAMES = ("length", "lengths")
 
 _TOKEN_IDS = re.compile("(.*_)?ids|((input|output|prompt|response|completion)_)?tokens")
-_LENGTHS = re.compile("(.*_)?len(gth)?s?(_.*)?|(n|num|total)_tokens")
+_LENGTHS = re.compile("(.*_)?(seq)?len(gth)?s?(_.*)?|(n|num|total)_tokens")
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,10 @@ from flopbalance.text import printable, quoted
 LARGEST_LENGTH = 2**63 - 1
 
 _GZIP = b"\x1f\x8b"
+
+# Where a format is looked for.
 _MOST_EMPTY_LINES = 1000
-"""In which a format is looked for."""
+_LONGEST_NUMBER = 1000
 
 
 def read_lengths(path: str | os.PathLike[str], column: str | None = None, rollout_column: str | None = None) -> Rollout:
@@ -172,7 +174,7 @@ def _recognise(start: bytes, records: list[bytes]) -> str:
             return ".json"
         return ".jsonl" if len(records) > 1 else ".json"
     text = first.decode(errors="replace")
-    if not isinstance(number_of(text), str):
+    if len(text) < _LONGEST_NUMBER and not isinstance(number_of(text), str):
         return ".txt"
     return ".tsv" if "\t" in text else ".csv"
 
