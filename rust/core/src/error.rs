@@ -248,6 +248,8 @@ pub enum Error {
         /// Micro-batches per rank come in multiples of this.
         micro_batch_multiple: usize,
     },
+    /// The caller of [`interruptible`](crate::interruptible) said stop.
+    Interrupted,
 }
 
 /// What kind of refusal an [`Error`] is.
@@ -260,6 +262,8 @@ pub enum Kind {
     Schedule,
     /// An exact result does not fit the promised type.
     Overflow,
+    /// Nothing is wrong with the input; the caller wanted no answer any more.
+    Interrupted,
 }
 
 impl Error {
@@ -268,6 +272,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::CostOverflow { .. } | Self::PairsOverflow => Kind::Overflow,
+            Self::Interrupted => Kind::Interrupted,
             Self::Oversize { .. }
             | Self::AllOversize { .. }
             | Self::TooFewRollouts { .. }
@@ -392,6 +397,7 @@ impl fmt::Display for Error {
         match self.kind() {
             Kind::Value => self.write_value(f),
             Kind::Schedule => self.write_schedule(f),
+            Kind::Interrupted => f.write_str("interrupted"),
             Kind::Overflow => match self {
                 Self::CostOverflow { index, length } => {
                     write!(f, "lengths[{index}] = {length} costs more FLOPs than the result can hold")

@@ -9,6 +9,7 @@
 //! ```
 //!
 //! so a model is a handful of integers, a [`CostCurve`].
+use crate::interrupt::Work;
 use crate::{Error, Result};
 
 /// Cost of a sequence as a function of its length; all coefficients are FLOPs.
@@ -94,7 +95,9 @@ impl CostCurve {
 
     /// All costs in 128-bit arithmetic; refuses what `convert` does not hold.
     fn careful<T>(&self, lengths: &[i64], convert: impl Fn(u128) -> Option<T>) -> Result<Vec<T>> {
+        let mut work = Work::default();
         let one = |(index, &length)| {
+            work.did(4);
             let cost = self.flops(non_negative(index, length)?);
             cost.and_then(&convert).ok_or(Error::CostOverflow { index, length })
         };
@@ -131,10 +134,12 @@ pub fn moments(lengths: &[i64], windows: &[u64]) -> Result<Moments> {
     let lengths = lengths.iter().enumerate().map(|(index, &length)| non_negative(index, length));
     let lengths = lengths.collect::<Result<Vec<_>>>()?;
     let sum = |term: &dyn Fn(u128) -> u128| {
-        lengths
-            .iter()
-            .try_fold(0u128, |sum, &length| sum.checked_add(term(u128::from(length))))
-            .ok_or(Error::PairsOverflow)
+        let mut work = Work::default();
+        let add = |sum: u128, &length: &u64| {
+            work.did(4);
+            sum.checked_add(term(u128::from(length)))
+        };
+        lengths.iter().try_fold(0, add).ok_or(Error::PairsOverflow)
     };
     let pairs = |length: u128| length * (length + 1) / 2;
     Ok(Moments {

@@ -1,4 +1,5 @@
 //! First fit: every sample goes to the lowest-numbered bin that still has room for it.
+use crate::interrupt::pieces;
 use crate::{Groups, Lengths};
 
 /// Packs samples in the given order into bins of `max_tokens`; a sample longer than that gets a bin of its own.
@@ -25,17 +26,17 @@ pub fn first_fit(lengths: Lengths<'_>, max_tokens: u64) -> Groups {
 /// The same for lengths as [`Lengths`] checks them, and a cap of at least 0.
 pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
     let mut rooms = Rooms::new();
-    let labels: Vec<u32> = lengths
-        .iter()
-        .map(|&length| {
+    let mut labels = Vec::with_capacity(lengths.len());
+    for piece in pieces(lengths) {
+        labels.extend(piece.iter().map(|&length| {
             let (bin, room) = match rooms.first(length) {
                 Some(bin) => (bin, rooms.room(bin)),
                 None => (rooms.open(), max_tokens),
             };
             rooms.set(bin, (room - length).max(FULL));
             bin as u32
-        })
-        .collect();
+        }));
+    }
     Groups::from_labels(&labels, rooms.bins)
 }
 

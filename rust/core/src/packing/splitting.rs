@@ -1,4 +1,5 @@
 //! Splitting bins until there are as many as wanted.
+use crate::interrupt::Work;
 use crate::{Error, Groups, Lengths, Result};
 use std::collections::BinaryHeap;
 
@@ -39,6 +40,7 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) -> R
     let mut divisible: BinaryHeap<(i64, usize)> =
         bins.iter().enumerate().filter(|(_, items)| items.len() > 1).map(|(bin, items)| (sum(items), bin)).collect();
     let mut second_half = Vec::new();
+    let mut work = Work::default();
     while bins.len() < target {
         let Some((total, bin)) = divisible.pop() else { return Ok(()) };
         let range = bins.ranges[bin].clone();
@@ -51,6 +53,7 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) -> R
             return Ok(());
         }
         let items = &mut bins.items[range.start as usize..range.end as usize];
+        work.did(8 + items.len());
         items.sort_by(longest_first); // stable; halves are in order already
         let (mut first, mut second, mut kept) = (0, 0, 0);
         for i in 0..items.len() {
