@@ -10,7 +10,7 @@
 //!
 //! so a model is a handful of integers, a [`CostCurve`].
 use crate::interrupt::Work;
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 
 /// Cost of a sequence as a function of its length; all coefficients are FLOPs.
 ///
@@ -49,6 +49,7 @@ impl CostCurve {
     ///
     /// Computes in **O(n)** time. Refuses a negative length and a cost beyond 63 bits, by index.
     pub fn flops_each(&self, lengths: &[i64]) -> Result<Vec<i64>> {
+        memory::ensure(lengths.len(), size_of::<i64>())?;
         if let Some(costs) = self.fast(lengths) {
             return Ok(costs);
         }
@@ -59,6 +60,7 @@ impl CostCurve {
     ///
     /// Computes in **O(n)** time. Refuses a negative length and a cost beyond 128 bits, by index.
     pub fn flops_rounded(&self, lengths: &[i64]) -> Result<Vec<f64>> {
+        memory::ensure(lengths.len(), 2 * size_of::<f64>())?;
         if let Some(costs) = self.fast(lengths) {
             return Ok(costs.into_iter().map(|cost| cost as f64).collect());
         }
@@ -131,6 +133,7 @@ pub struct Moments {
 ///
 /// Computes in **O(n)** time per window.
 pub fn moments(lengths: &[i64], windows: &[u64]) -> Result<Moments> {
+    memory::ensure(lengths.len(), size_of::<u64>())?;
     let lengths = lengths.iter().enumerate().map(|(index, &length)| non_negative(index, length));
     let lengths = lengths.collect::<Result<Vec<_>>>()?;
     let sum = |term: &dyn Fn(u128) -> u128| {

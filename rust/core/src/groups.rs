@@ -1,6 +1,6 @@
 //! Groups of items (parts, bins, micro-batches) as ranges of one flat array.
 use crate::interrupt::{Work, pieces};
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -55,6 +55,8 @@ impl Groups {
     /// Computes in **O(n + bound)** time.
     pub fn from_sizes(items: &[i64], sizes: &[i64], bound: usize) -> Result<Self> {
         let bound = bound.min(u32::MAX as usize);
+        memory::ensure(bound, 1)?;
+        memory::ensure(items.len().saturating_add(sizes.len()), 12)?;
         let mut seen = vec![false; bound];
         let read = |&item: &i64| {
             let index = usize::try_from(item).ok().filter(|&index| index < bound);

@@ -46,6 +46,7 @@ mod groups;
 mod interrupt;
 mod lengths;
 mod measure;
+mod memory;
 mod packing;
 mod partition;
 mod plan;

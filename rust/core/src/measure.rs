@@ -4,7 +4,7 @@
 //! of a rank; where they meet at every micro-batch, as long as the costliest first micro-batch, plus the costliest
 //! second, and so on; and where each rank is a pipeline, as long as the largest [`rank_time`].
 use crate::interrupt::{Work, pieces};
-use crate::{Error, Pipeline, Result};
+use crate::{Error, Pipeline, Result, memory};
 use std::num::NonZeroUsize;
 use std::ops::{Add, Mul};
 
@@ -133,6 +133,7 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Resul
     {
         return Err(Error::NoItem { item: sample, bound: costs.len() });
     }
+    memory::ensure(layout.micro_batch_offsets.len(), PEAK)?;
     let of = |sample: &i64| costs[*sample as usize];
     let mut work = Work::default();
     let (mut micro_batch_costs, mut costliest) = (Vec::new(), Vec::new());
@@ -173,6 +174,9 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Resul
     measures.micro_batch_costs = micro_batch_costs;
     Ok(measures)
 }
+
+/// Bytes that are held of each micro-batch, where each is a step of its own.
+const PEAK: usize = 80;
 
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "sums of small whole numbers are exact")]

@@ -1,7 +1,7 @@
 //! What crosses the boundary, by name: words, numbers, the arguments of `plan`, refusals.
 use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
-use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -27,6 +27,7 @@ impl Refused {
         Self(match error.kind() {
             core::Kind::Schedule => ScheduleError::new_err(text),
             core::Kind::Overflow => PyOverflowError::new_err(text),
+            core::Kind::Memory => PyMemoryError::new_err(text),
             core::Kind::Interrupted => Python::attach(|py| PyErr::fetch(py)),
             _ => PyValueError::new_err(text),
         })

@@ -65,7 +65,7 @@ mod _core {
     #[pyfunction]
     fn first_fit<'py>(py: Python<'py>, lengths: Ints<'py>, max_tokens: u64) -> Answer<(Array<'py>, Array<'py>)> {
         let lengths = lengths.as_slice()?;
-        let bins = detached(py, || Ok(core::first_fit(Lengths::new(lengths)?, max_tokens).flat()))?;
+        let bins = detached(py, || Ok(core::first_fit(Lengths::new(lengths)?, max_tokens)?.flat()))?;
         Ok(arrays(py, bins))
     }
 

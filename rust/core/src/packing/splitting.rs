@@ -1,6 +1,6 @@
 //! Splitting bins until there are as many as wanted.
 use crate::interrupt::Work;
-use crate::{Error, Groups, Lengths, Result};
+use crate::{Error, Groups, Lengths, Result, memory};
 use std::collections::BinaryHeap;
 
 /// Splits the bin of the largest token sum (at a tie, the last) until there are `target` bins or only
@@ -24,8 +24,12 @@ pub fn split(bins: &mut Groups, target: usize, lengths: Lengths<'_>) -> Result<(
     if let Some(&item) = bins.items.iter().find(|&&item| item as usize >= lengths.len()) {
         return Err(Error::NoItem { item: item.into(), bound: lengths.len() });
     }
+    memory::ensure(bins.items.len(), PEAK)?;
     split_bins(bins, target, &lengths)
 }
+
+/// Bytes that are held of each sample at the peak, where each has a bin of its own.
+const PEAK: usize = 48;
 
 /// Empty bins beyond this many are a slip rather than a wish.
 const MOST_EMPTY: usize = 1 << 24;
