@@ -193,8 +193,10 @@ def _columnar(names: tuple[str, str | None], load: Callable[[str], Column]) -> I
         if others != count:
             raise ValueError(f"expected as many rollout ids as lengths, found {others} for {count}")
     for index, (length, rollout) in enumerate(zip(lengths, rollout_ids, strict=True)):
-        for sample in _samples(names[0], length, rollout):
-            yield index, *sample
+        if type(length) is list:
+            yield from ((index, *sample) for sample in _samples(names[0], length, rollout))
+        else:
+            yield index, length, rollout
 
 
 class Format(NamedTuple):
