@@ -371,3 +371,14 @@ def test_a_comparison_of_nothing_is_refused():
 def test_without_matplotlib_one_line_says_what_to_install():
     lines = run("import sys; sys.modules['matplotlib'] = None", *DRAW, code=1)
     assert lines[-1] == "ImportError: pictures need matplotlib, found none: pip install 'flopbalance[plot]'"
+
+
+def test_texts_of_others_are_escaped(small):
+    hostile = "<b>\x1b[2J\x9b\u202e&\0\udcff"
+    shown = r"<b>\x1b[2J\x9b\u202e&\x00\udcff"
+    figure = plot_comparison({hostile: small.plain}, small.costs, cost_unit=hostile, title=f"{hostile}\n{hostile}")
+    texts = "".join(ElementTree.fromstring(figure_as_svg(figure)).itertext())
+    assert texts.count(shown) == 5  # two lines of the title, the unit, the name above both panels
+    page = html_page(hostile, "<svg></svg>", [hostile], [[hostile]], [hostile])
+    assert page.count(r"&lt;b&gt;\x1b[2J\x9b\u202e&amp;\x00\udcff") == 5
+    assert page.replace("\n", "").isprintable()

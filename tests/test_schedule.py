@@ -353,6 +353,13 @@ def test_padding_is_a_sample_that_is_placed(tmp_path):
         Schedule.load(path)
 
 
+def test_what_could_not_be_loaded_is_not_saved(schedule, tmp_path, monkeypatch):
+    monkeypatch.setattr("flopbalance.schedules.archive.MOST_VALUES", 9)
+    with pytest.raises(ValueError, match="a schedule must have at most 9 samples to be saved, got 10"):
+        schedule.save(tmp_path / "schedule.npz")
+    assert not list(tmp_path.iterdir())
+
+
 def check_laws(schedule):
     """What every schedule keeps, told by its own methods."""
     placed = schedule.samples[~schedule.is_padding].tolist()

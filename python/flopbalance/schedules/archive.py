@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from flopbalance.arrays import Archive
+from flopbalance.arrays import MOST_VALUES, Archive
 from flopbalance.checks import Ints
 from flopbalance.text import listed, printable, quoted, shortened
 from flopbalance.writing import replacing
@@ -23,6 +23,9 @@ _LONGEST_REASON = 300
 
 def write_archive(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
     """Write the fields of a schedule to a file, under exactly this name."""
+    longest = max(np.size(value) for value in values.values())
+    if longest > MOST_VALUES:
+        raise ValueError(f"a schedule must have at most {MOST_VALUES} samples to be saved, got {longest}")
     with replacing(path) as file:
         np.savez_compressed(file, version=_VERSION, **values)
 

@@ -234,7 +234,15 @@ class Schedule(_Arrays):
         return positions
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schedule to an .npz file, under exactly this name."""
+        """Write the schedule to an .npz file, under exactly this name; an old file is replaced as a whole.
+
+        Raises
+        ------
+        ValueError
+            The schedule has more than 2**28 samples.
+        OSError
+            The file cannot be written; an old one is still there.
+        """
         from flopbalance.schedules.archive import write_archive  # only who saves or loads needs what it imports
 
         write_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})

@@ -15,9 +15,12 @@ from flopbalance.costs.models.families import Family, known_family
 from flopbalance.costs.models.layers import count_layers, groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.documents import read_json
 from flopbalance.fields import Fields
+from flopbalance.text import shortened
 
 CONFIG_NAME = "config.json"
 """Of the file that holds the configuration, in its folder."""
+
+_LONGEST_NAME = 60
 
 
 def read_hugging_face(config: Any) -> Decoder:
@@ -85,7 +88,7 @@ def _check_kind(values: Mapping[str, Any]) -> None:
 
 def _plain_family(values: Mapping[str, Any]) -> Family:
     """Read an unknown family as a plain decoder, with a warning, if its fields describe one."""
-    name = f"model_type {values['model_type']!r}"
+    name = f"model_type {shortened(repr(values['model_type']), _LONGEST_NAME)}"
     architectures = values.get("architectures") or ["ForCausalLM"]
     decodes = any(re.search("CausalLM|ConditionalGeneration|LMHead", str(one)) for one in architectures)
     if values.get("is_encoder_decoder") or _ENCODERS.search(str(values["model_type"]).lower()) or not decodes:
