@@ -117,6 +117,13 @@ pub enum Error {
         /// The items that there are.
         items: usize,
     },
+    /// More or fewer carried loads than ranks.
+    Loads {
+        /// The loads that were given.
+        loads: usize,
+        /// Data-parallel ranks.
+        dp_size: usize,
+    },
     /// A second amount below zero.
     NegativeAmount {
         /// Which sample.
@@ -172,10 +179,19 @@ pub enum Error {
         /// Of how many.
         samples: usize,
     },
-    /// All samples exceed a cap, and such samples are dropped.
+    /// All samples of a step exceed a cap, and such samples are dropped.
     AllOversize {
-        /// The samples that there are.
+        /// Which step.
+        step: usize,
+        /// Its samples.
         samples: usize,
+    },
+    /// A step cannot be planned after samples above a cap were dropped from it.
+    AfterDropping {
+        /// How many were dropped.
+        oversize: usize,
+        /// Why the others cannot be planned.
+        error: Box<Error>,
     },
     /// Fewer rollouts than fill one step.
     TooFewRollouts {
@@ -270,6 +286,7 @@ impl Error {
             Self::CostOverflow { .. } | Self::PairsOverflow => Kind::Overflow,
             Self::Oversize { .. }
             | Self::AllOversize { .. }
+            | Self::AfterDropping { .. }
             | Self::TooFewRollouts { .. }
             | Self::RolloutsLeftOver { .. }
             | Self::TooFewSamples { .. }
@@ -278,6 +295,14 @@ impl Error {
             | Self::Shortage { .. }
             | Self::TooManyRepeats { .. } => Kind::Schedule,
             _ => Kind::Value,
+        }
+    }
+
+    /// The same refusal, of a step without its samples above the cap.
+    pub(crate) fn after_dropping(self, oversize: usize) -> Self {
+        match self.kind() {
+            Kind::Schedule => Self::AfterDropping { oversize, error: Box::new(self) },
+            _ => self,
         }
     }
 
@@ -326,6 +351,9 @@ impl Error {
             Self::NegativeAmount { index, amount } => {
                 write!(f, "extra_budget[0][{index}] must be >= 0, got {amount}")
             }
+            Self::Loads { loads, dp_size } => {
+                write!(f, "carried must hold one load for each of the dp_size = {dp_size} ranks, got {loads}")
+            }
             Self::TotalAmount => f.write_str("the sum of extra_budget[0] must be below 2^62, got more"),
             Self::Stages { stages } => {
                 write!(f, "pipeline_stages must be <= {}, got {stages}", crate::Pipeline::MOST_STAGES)
@@ -343,8 +371,12 @@ impl Error {
                 "{amounts}[{index}] must be within the cap, {cap} after padding, with on_oversize='error', got \
                  {amount}; {oversize} of {samples} samples are not"
             ),
-            Self::AllOversize { samples } => {
-                write!(f, "on_oversize must leave a sample, got 'drop' where all {samples} are above the cap")
+            Self::AllOversize { step, samples } => write!(
+                f,
+                "on_oversize must leave a sample, got 'drop' where all {samples} of step {step} are above the cap"
+            ),
+            Self::AfterDropping { oversize, error } => {
+                write!(f, "{error}; {oversize} more are above the cap, and dropped with on_oversize='drop'")
             }
             Self::TooFewRollouts { rollouts, global_batch_size } => write!(
                 f,

@@ -1,4 +1,5 @@
 //! Steps: consecutive runs of whole rollouts.
+use crate::error::Kind;
 use crate::{Error, OnLeftover, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,8 +15,12 @@ pub(crate) struct Steps {
     pub ranges: Vec<Range<usize>>,
     /// Rollouts in each step.
     pub rollouts: Vec<usize>,
-    /// Samples of rollouts that fill no step, ascending.
+    /// Samples in no step, in no order.
     pub dropped: Vec<u32>,
+    /// How many of each step's samples were taken out of it.
+    taken_out: Vec<usize>,
+    /// Whether the last step is of rollouts that fill none, behind others.
+    ends_in_leftovers: bool,
 }
 
 impl Steps {
@@ -48,19 +53,46 @@ impl Steps {
         }
         let steps = rollouts.len();
         let start = |step: usize| if step == 0 { 0 } else { ends[(step * size).min(num_rollouts) - 1] };
-        let mut dropped: Vec<u32> = order[start(steps)..].to_vec();
-        dropped.sort_unstable();
         Ok(Self {
             ranges: (0..steps).map(|step| start(step)..start(step + 1)).collect(),
+            taken_out: vec![0; steps],
+            ends_in_leftovers: steps > num_rollouts / size && steps > 1,
+            dropped: order[start(steps)..].to_vec(),
             rollouts,
             samples: order,
-            dropped,
         })
     }
 
-    /// The samples of every step.
-    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.ranges.iter().map(|range| &self.samples[range.clone()])
+    /// The steps without some samples, whose rollouts still count there, even where nothing is left of them.
+    pub fn without(mut self, is_out: impl Fn(u32) -> bool) -> Self {
+        let mut kept = Vec::with_capacity(self.samples.len());
+        for (range, taken_out) in self.ranges.iter_mut().zip(&mut self.taken_out) {
+            let (start, samples) = (kept.len(), &self.samples[range.clone()]);
+            kept.extend(samples.iter().copied().filter(|&sample| !is_out(sample)));
+            self.dropped.extend(samples.iter().copied().filter(|&sample| is_out(sample)));
+            *range = start..kept.len();
+            *taken_out = samples.len() - range.len();
+        }
+        self.samples = kept;
+        self
+    }
+
+    /// Plans every step, by its number and samples. Leftovers that no step can be made of get none.
+    pub fn plan_each<'a, T>(&'a self, mut plan: impl FnMut(usize, &'a [u32]) -> Result<T>) -> Result<Vec<T>> {
+        let mut planned = Vec::with_capacity(self.ranges.len());
+        for (step, range) in self.ranges.iter().enumerate() {
+            let answer = match self.taken_out[step] {
+                0 => plan(step, &self.samples[range.clone()]),
+                oversize if range.is_empty() => Err(Error::AllOversize { step, samples: oversize }),
+                oversize => plan(step, &self.samples[range.clone()]).map_err(|error| error.after_dropping(oversize)),
+            };
+            match answer {
+                Err(error)
+                    if error.kind() == Kind::Schedule && self.ends_in_leftovers && step + 1 == self.ranges.len() => {}
+                answer => planned.push(answer?),
+            }
+        }
+        Ok(planned)
     }
 }
 
