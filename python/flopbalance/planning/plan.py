@@ -141,7 +141,8 @@ def plan(
         ``on_shortage="repeat"`` fills it.
     on_oversize : {"alone", "drop", "error"}, default "alone"
         A sample above the cap gets a micro-batch of its own, is dropped from its step (and named in
-        ``Schedule.dropped``; its rollout still counts in ``Schedule.rollouts_per_step``), or is refused.
+        ``Schedule.dropped``; its rollout still counts in ``Schedule.rollouts_per_step``), or is refused. A step that
+        loses all its samples is left out.
     on_shortage : {"error", "repeat"}, default "error"
         With ``packing="capped"``: a step with fewer samples than micro-batches is refused, or its cheapest samples
         stand in it again (for up to 16,777,216 micro-batches), marked in ``Schedule.is_padding`` so that the trainer

@@ -70,12 +70,18 @@ def read_lists(
     }
 
 
-def _read_rank(rank: int, partition: Any, micro_batches: Any, num_samples: int) -> tuple[Ints, Ints]:
-    """Return the samples of a rank, micro-batch by micro-batch, and how many each of these holds."""
+def as_partition(partition: npt.ArrayLike, rank: int, num_samples: int) -> Ints:
+    """Return the samples of a rank, each one of the input's."""
     name = f"partitions[{rank}]"
     samples = as_integers(partition, name)
     for sample in samples[(samples < 0) | (samples >= num_samples)][:1]:
         raise ValueError(f"{name} must hold samples, numbers from 0 to {num_samples - 1}, got {sample}")
+    return samples
+
+
+def _read_rank(rank: int, partition: Any, micro_batches: Any, num_samples: int) -> tuple[Ints, Ints]:
+    """Return the samples of a rank, micro-batch by micro-batch, and how many each of these holds."""
+    samples = as_partition(partition, rank, num_samples)
     named = f"micro_batch_indices[{rank}]"
     batches = [
         _each(batch, f"{named}[{i}]", "positions")
@@ -87,7 +93,7 @@ def _read_rank(rank: int, partition: Any, micro_batches: Any, num_samples: int) 
     positions = as_integers(list(chain.from_iterable(batches)), named)
     if not np.array_equal(np.sort(positions), np.arange(len(samples))):
         raise ValueError(
-            f"{named} must hold every position in {name}, from 0 to {len(samples) - 1}, once, got "
+            f"{named} must hold every position in partitions[{rank}], from 0 to {len(samples) - 1}, once, got "
             f"{_at_fault(positions, len(samples))}"
         )
     return samples[positions], sizes

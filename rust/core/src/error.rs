@@ -179,11 +179,9 @@ pub enum Error {
         /// Of how many.
         samples: usize,
     },
-    /// All samples of a step exceed a cap, and such samples are dropped.
+    /// All samples of all steps exceed a cap, and such samples are dropped.
     AllOversize {
-        /// Which step.
-        step: usize,
-        /// Its samples.
+        /// The samples that there are.
         samples: usize,
     },
     /// A step cannot be planned after samples above a cap were dropped from it.
@@ -298,12 +296,9 @@ impl Error {
         }
     }
 
-    /// The same refusal, of a step without its samples above the cap.
+    /// The same refusal, of a step that as many samples above the cap were dropped from.
     pub(crate) fn after_dropping(self, oversize: usize) -> Self {
-        match self.kind() {
-            Kind::Schedule => Self::AfterDropping { oversize, error: Box::new(self) },
-            _ => self,
-        }
+        if oversize == 0 { self } else { Self::AfterDropping { oversize, error: Box::new(self) } }
     }
 
     fn write_value(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -371,10 +366,9 @@ impl Error {
                 "{amounts}[{index}] must be within the cap, {cap} after padding, with on_oversize='error', got \
                  {amount}; {oversize} of {samples} samples are not"
             ),
-            Self::AllOversize { step, samples } => write!(
-                f,
-                "on_oversize must leave a sample, got 'drop' where all {samples} of step {step} are above the cap"
-            ),
+            Self::AllOversize { samples } => {
+                write!(f, "on_oversize must leave a sample, got 'drop' where all {samples} are above the cap")
+            }
             Self::AfterDropping { oversize, error } => {
                 write!(f, "{error}; {oversize} more are above the cap, and dropped with on_oversize='drop'")
             }

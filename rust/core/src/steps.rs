@@ -19,8 +19,8 @@ pub(crate) struct Steps {
     pub dropped: Vec<u32>,
     /// How many of each step's samples were taken out of it.
     taken_out: Vec<usize>,
-    /// Whether the last step is of rollouts that fill none, behind others.
-    ends_in_leftovers: bool,
+    /// Rollouts that fill a step.
+    global_batch_size: usize,
 }
 
 impl Steps {
@@ -56,40 +56,49 @@ impl Steps {
         Ok(Self {
             ranges: (0..steps).map(|step| start(step)..start(step + 1)).collect(),
             taken_out: vec![0; steps],
-            ends_in_leftovers: steps > num_rollouts / size && steps > 1,
+            global_batch_size: size,
             dropped: order[start(steps)..].to_vec(),
             rollouts,
             samples: order,
         })
     }
 
-    /// The steps without some samples, whose rollouts still count there, even where nothing is left of them.
-    pub fn without(mut self, is_out: impl Fn(u32) -> bool) -> Self {
-        let mut kept = Vec::with_capacity(self.samples.len());
-        for (range, taken_out) in self.ranges.iter_mut().zip(&mut self.taken_out) {
-            let (start, samples) = (kept.len(), &self.samples[range.clone()]);
-            kept.extend(samples.iter().copied().filter(|&sample| !is_out(sample)));
-            self.dropped.extend(samples.iter().copied().filter(|&sample| is_out(sample)));
-            *range = start..kept.len();
-            *taken_out = samples.len() - range.len();
+    /// The steps without some samples, whose rollouts still count there. A step of which nothing is left is none.
+    pub fn without(self, is_out: impl Fn(u32) -> bool) -> Self {
+        let mut left = Self {
+            samples: Vec::with_capacity(self.samples.len()),
+            ranges: vec![],
+            rollouts: vec![],
+            dropped: self.dropped,
+            taken_out: vec![],
+            global_batch_size: self.global_batch_size,
+        };
+        for (range, rollouts) in self.ranges.into_iter().zip(self.rollouts) {
+            let (start, samples) = (left.samples.len(), &self.samples[range]);
+            left.samples.extend(samples.iter().copied().filter(|&sample| !is_out(sample)));
+            left.dropped.extend(samples.iter().copied().filter(|&sample| is_out(sample)));
+            let range = start..left.samples.len();
+            if !range.is_empty() {
+                left.taken_out.push(samples.len() - range.len());
+                left.ranges.push(range);
+                left.rollouts.push(rollouts);
+            }
         }
-        self.samples = kept;
-        self
+        left
     }
 
-    /// Plans every step, by its number and samples. Leftovers that no step can be made of get none.
+    /// Plans every step, by its number and samples. Behind others, leftovers of which no step can be made get none.
     pub fn plan_each<'a, T>(&'a self, mut plan: impl FnMut(usize, &'a [u32]) -> Result<T>) -> Result<Vec<T>> {
         let mut planned = Vec::with_capacity(self.ranges.len());
         for (step, range) in self.ranges.iter().enumerate() {
-            let answer = match self.taken_out[step] {
-                0 => plan(step, &self.samples[range.clone()]),
-                oversize if range.is_empty() => Err(Error::AllOversize { step, samples: oversize }),
-                oversize => plan(step, &self.samples[range.clone()]).map_err(|error| error.after_dropping(oversize)),
-            };
-            match answer {
-                Err(error)
-                    if error.kind() == Kind::Schedule && self.ends_in_leftovers && step + 1 == self.ranges.len() => {}
-                answer => planned.push(answer?),
+            match plan(step, &self.samples[range.clone()]) {
+                Ok(answer) => planned.push(answer),
+                Err(error) if error.kind() == Kind::Schedule => {
+                    if step == 0 || self.rollouts[step] == self.global_batch_size {
+                        return Err(error.after_dropping(self.taken_out[step]));
+                    }
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(planned)

@@ -149,6 +149,7 @@ pub struct PlanRequest<'py> {
     effort: u64,
     padded: bool,
     extra_budget: Option<(Ints<'py>, u64)>,
+    #[pyo3(default)]
     carried: Option<Numbers<'py>>,
     on_leftover: OnLeftover,
     on_oversize: OnOversize,

@@ -47,6 +47,9 @@ impl<'a> Limits<'a> {
             OnOversize::Drop => steps.without(|sample| self.oversize(sample as usize).is_some()),
             _ => steps,
         };
+        if steps.ranges.is_empty() {
+            return Err(Error::AllOversize { samples: steps.dropped.len() });
+        }
         if cap.pad_to.sample.get() > 1 {
             Lengths::new(&gather(&self.tokens, &steps.samples))?; // the sum may no longer fit 63 bits
         }
