@@ -43,13 +43,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--on-leftover": {
         "choices": get_args(OnLeftover),
         "default": "drop",
-        "help": "rollouts that fill no step are dropped, make a last smaller step, or are refused "
+        "help": "rollouts that fill no step are dropped, make a last smaller step if they fill the ranks, or are refused "
         "(default: %(default)s)",
     },
     "--on-oversize": {
         "choices": get_args(OnOversize),
         "default": "alone",
-        "help": "a sample above the cap gets a micro-batch of its own, is dropped, or is refused "
+        "help": "a sample above the cap gets a micro-batch of its own, is dropped from its step, or is refused "
         "(default: %(default)s)",
     },
     "--on-shortage": {
