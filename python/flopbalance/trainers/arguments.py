@@ -43,8 +43,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--on-leftover": {
         "choices": get_args(OnLeftover),
         "default": "drop",
-        "help": "rollouts that fill no step are dropped, make a last smaller step if they fill the ranks, or are refused "
-        "(default: %(default)s)",
+        "help": "rollouts that fill no step are dropped, make a last smaller step if they fill the ranks, or are "
+        "refused (default: %(default)s)",
     },
     "--on-oversize": {
         "choices": get_args(OnOversize),

@@ -360,6 +360,13 @@ mod tests {
     }
 
     #[test]
+    fn weights_times_powers_of_two() {
+        assert_eq!([3_u64.shifted(2), 13_u64.shifted(-2), 3_u64.shifted(-64)], [12, 3, 0]);
+        assert_eq!([3_u128.shifted(100), 13_u128.shifted(-2), 0_u128.shifted(300)], [3 << 100, 3, 0]);
+        assert_eq!([3_f64.shifted(2), 13_f64.shifted(-2)].map(f64::to_bits), [12.0, 3.25].map(f64::to_bits));
+    }
+
+    #[test]
     fn powers_of_two_out_of_range_bring_values_into_it() {
         let close = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-12;
         assert!(close(times_power_of_two(1e-300, 1990), 1e-300 * 2_f64.powi(1000) * 2_f64.powi(990)));

@@ -66,3 +66,50 @@ fn checked<'w, 'a>(given: Option<&'w Weights<'a>>, dp_size: usize) -> Result<Opt
         _ => Ok(given),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(given: &Weights<'_>, costs: &[u128], exponent: i32) -> (Vec<u128>, i32) {
+        let carried = Carried::exact(Some(given), costs, exponent, given.len()).unwrap();
+        (carried.loads, carried.shift)
+    }
+
+    #[test]
+    fn loads_and_costs_meet_in_the_finer_unit() {
+        assert_eq!(exact(&Weights::from_u64(vec![5, 0]), &[3], 0), (vec![5, 0], 0));
+        assert_eq!(exact(&Weights::from_u64(vec![5, 0]), &[3], -2), (vec![20, 0], 0));
+        assert_eq!(exact(&Weights::from_f64(vec![0.75, 2.0]).unwrap(), &[3], 0), (vec![3, 8], 2));
+        // Floats whose sums round, of few bits and of many.
+        let (loads, shift) = exact(&Weights::from_f64(vec![1.0, 0.3]).unwrap(), &[3], 0);
+        assert_eq!((loads[0], shift), (1 << 54, 54));
+        assert_eq!(loads[1], (0.3 * 2_f64.powi(54)) as u128);
+    }
+
+    #[test]
+    fn bits_that_do_not_fit_are_lost_at_the_lower_end() {
+        let wide = |values: Vec<u128>| Weights::from_u128(values).unwrap();
+        assert_eq!(exact(&wide(vec![(1 << 126) + 1, 7]), &[3], 0), (vec![(1 << 126) + 1, 7], 0));
+        assert_eq!(exact(&wide(vec![(1 << 127) - 1, 7]), &[3], 0), (vec![(1 << 127) - 1, 7], 0));
+        assert_eq!(exact(&wide(vec![(1 << 127) + 1, 7]), &[3], 0), (vec![1 << 126, 3], -1));
+        assert_eq!(exact(&Weights::from_u64(vec![5, 0]), &[1 << 127, 1], 0), (vec![2, 0], -1));
+        // Costs of nothing take no room.
+        let (loads, _) = exact(&Weights::from_f64(vec![1e-300, 0.1]).unwrap(), &[0], 0);
+        assert!(loads[0] == 0 && loads[1] > 1 << 100);
+        assert!(exact(&Weights::from_f64(vec![1e-300, 0.0]).unwrap(), &[0], 0).0[0] > 0);
+    }
+
+    #[test]
+    fn costs_are_added_in_the_unit_of_loads() {
+        let mut carried = Carried::exact(Some(&Weights::from_u64(vec![5, 7])), &[3, 2], 1, 2).unwrap();
+        carried.add(0, [3, 2].into_iter());
+        assert_eq!((&carried.loads[..], carried.least_first()), (&[15, 7][..], vec![1, 0]));
+        let mut carried = Carried::<f64>::rounded(Some(&Weights::from_u64(vec![5, 5])), 2).unwrap();
+        carried.add(1, [0.1, 0.2].into_iter());
+        assert_eq!(carried.loads, [5.0, 5.0 + 0.1 + 0.2]);
+        let mut carried = Carried::<u128>::none();
+        carried.fill(2);
+        assert_eq!(carried.least_first(), [0, 1]);
+    }
+}
