@@ -1,5 +1,6 @@
 //! Steps: consecutive runs of whole rollouts.
 use crate::error::Kind;
+use crate::interrupt::{Work, pieces};
 use crate::{Error, OnLeftover, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -75,8 +76,10 @@ impl Steps {
         };
         for (range, rollouts) in self.ranges.into_iter().zip(self.rollouts) {
             let (start, samples) = (left.samples.len(), &self.samples[range]);
-            left.samples.extend(samples.iter().copied().filter(|&sample| !is_out(sample)));
-            left.dropped.extend(samples.iter().copied().filter(|&sample| is_out(sample)));
+            for piece in pieces(samples) {
+                left.samples.extend(piece.iter().copied().filter(|&sample| !is_out(sample)));
+                left.dropped.extend(piece.iter().copied().filter(|&sample| is_out(sample)));
+            }
             let range = start..left.samples.len();
             if !range.is_empty() {
                 left.taken_out.push(samples.len() - range.len());
@@ -111,15 +114,21 @@ pub(crate) fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [
     if (first..).zip(samples).all(|(position, &sample)| position == sample as usize) {
         return Cow::Borrowed(&values[first..first + samples.len()]);
     }
-    samples.iter().map(|&sample| values[sample as usize]).collect()
+    let mut gathered = Vec::with_capacity(samples.len());
+    for piece in pieces(samples) {
+        gathered.extend(piece.iter().map(|&sample| values[sample as usize]));
+    }
+    gathered.into()
 }
 
 /// Samples rollout by rollout, and where each rollout ends.
 fn by_rollout(ids: &[i64]) -> (Vec<u32>, Vec<usize>) {
     let mut numbers = HashMap::new();
+    let mut work = Work::default();
     let labels: Vec<u32> = ids
         .iter()
         .map(|&id| {
+            work.did(4);
             let next = numbers.len() as u32;
             *numbers.entry(id).or_insert(next)
         })
