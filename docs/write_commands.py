@@ -24,6 +24,7 @@ def page() -> str:
 def section(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the lines on one command."""
     yield from (f"## {parser.prog}", "", parser.description or "", "", "| option | meaning |", "|---|---|")
+    parser.format_usage()  # by then, all options have joined
     for action in parser._actions:
         if "--help" not in action.option_strings:
             cells = (f"`{spelling(action)}`", parser._get_formatter()._expand_help(action))

@@ -1,10 +1,14 @@
 """The balance options compose with a trainer's own, and contradict each other only aloud."""
 
 import argparse
+import copy
+import re
 from types import SimpleNamespace
 
 import pytest
 
+from flopbalance import PublishedFlops
+from flopbalance.costs.models.shapes import load_shape
 from flopbalance.trainers.arguments import add_balance_arguments, validate_balance_args
 
 FLAGS = [
@@ -169,7 +173,17 @@ def test_refuses(given, message):
         ("max_tokens_per_gpu", 5.5, "--max-tokens-per-gpu must be a whole number, got 5.5"),
         ("micro_batch_size", True, "--micro-batch-size must be a whole number, got True"),
         ("micro_batch_size", [1], r"--micro-batch-size must be a whole number, got \[1\]"),
-        ("flops_model", "zzz", "--flops-model must be one of published, exact, got 'zzz'"),
+        (
+            "flops_model",
+            "zzz",
+            "--flops-model must be one of published, exact, got 'zzz', which is neither hf_checkpoint",
+        ),
+        ("flops_model", 3, r"--flops-model must be a word, a path or an object; an object must have flops\(lengths\)"),
+        (
+            "flops_model",
+            "hf_checkpoint",
+            "args.hf_checkpoint must be a folder for --flops-model hf_checkpoint, got None",
+        ),
         ("on_leftover", "zzz", "--on-leftover must be one of drop, partial, error, got 'zzz'"),
     ],
 )
@@ -178,7 +192,115 @@ def test_values_that_a_host_may_leave_unchecked(name, value, message):
         validate_balance_args(argparse.Namespace(**{name: value}))
 
 
-def test_a_default_of_the_host_stands():
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_a_default_of_the_host_stands(late):
     parser = argparse.ArgumentParser()
-    parser.set_defaults(micro_batch_size=9)
-    assert add_balance_arguments(parser).parse_args([]).micro_batch_size == 9
+    if late:
+        add_balance_arguments(parser)
+    parser.set_defaults(micro_batch_size=9, balance_data=True)
+    args = parse(parser=parser)
+    assert (args.micro_batch_size, args.balance_data) == (9, True)
+
+
+def megatron_style(parser):
+    """Add options as large trainers do: a function for each group."""
+
+    def add_data(parser):
+        group = parser.add_argument_group("data")
+        group.add_argument("--global-batch-size", type=int, default=8, help="of the host")
+        return parser
+
+    def add_balance(parser):
+        group = parser.add_argument_group("scheduler").add_mutually_exclusive_group()
+        group.add_argument("--balance-data", action="store_true", help="of the host")
+        group.add_argument("--balance-by-flops", action="store_true", help="of the host")
+        parser.add_argument("--spread", dest="on_leftover", default="spread", help="of the host")
+        return parser
+
+    return add_balance(add_data(parser))
+
+
+class TestEitherOrder:
+    """Hosts call extension hooks first, or last."""
+
+    @pytest.fixture(params=["host first", "host last", "host between"])
+    def parser(self, request):
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        if request.param != "host last":
+            megatron_style(parser)
+        if request.param != "host first":
+            add_balance_arguments(parser)
+        if request.param == "host last":
+            megatron_style(parser)
+        return parser if request.param == "host last" else add_balance_arguments(parser)
+
+    def test_the_definition_of_the_host_wins(self, parser):
+        args = parser.parse_args(["--balance-data", "--on-oversize", "drop"])
+        assert (args.balance_data, args.global_batch_size, args.on_leftover, args.on_oversize) == (
+            *(True, 8, "spread"),
+            "drop",
+        )
+        assert set(vars(args)) == set(vars(parse()))
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--balance-data", "--balance-by-flops"])
+
+    def test_help_shows_every_option_once(self, parser):
+        text = parser.format_help()
+        options = text[text.index("options:") :]
+        shown = re.findall(r"^  (--[\w-]+)", options, re.MULTILINE)
+        assert len(shown) == len(set(shown))
+        assert {*shown} - {"--spread"} == {*FLAGS} - {"--on-leftover"}
+        assert options.count("of the host") == 4
+        assert parser.format_usage().count("--on-oversize") == 1
+
+    @pytest.mark.parametrize(
+        "parse_flags",
+        ["parse_known_args", "parse_known_intermixed_args"],
+    )
+    def test_unknown_options_are_left_over(self, parser, parse_flags):
+        args, rest = getattr(parser, parse_flags)(["--flops-model", "exact", "--lr", "1"])
+        assert (args.flops_model, rest) == ("exact", ["--lr", "1"])
+        assert parser.parse_args(["--on-shortage", "repeat"]).on_shortage == "repeat"
+
+    def test_copies_stand_by_themselves(self, parser):
+        other = copy.deepcopy(parser)
+        other.add_argument("--flops-model", default="other")
+        assert other.parse_args([]).flops_model == "other"
+        assert parser.parse_args([]).flops_model == "published"
+
+    def test_conflicts_of_the_host_with_itself_are_its_own(self, parser):
+        with pytest.raises(argparse.ArgumentError, match="--global-batch-size"):
+            parser.add_argument("--global-batch-size")
+
+
+def test_a_command_of_several_has_the_options_too():
+    parser = argparse.ArgumentParser()
+    command = parser.add_subparsers(dest="command").add_parser("train")
+    add_balance_arguments(command).add_argument("--on-leftover", default="host")
+    args = parser.parse_args(["train", "--balance-within-cap"])
+    assert (args.balance_within_cap, args.on_leftover, args.on_oversize) == (True, "host", "alone")
+
+
+def test_only_what_no_trainer_has():
+    parser = add_balance_arguments(argparse.ArgumentParser(), only_new=True)
+    parser.add_argument("--balance-data", action="store_true")
+    new = {"balance_within_cap", "balance_objective", "micro_batch_overhead", "flops_model"}
+    assert set(vars(parser.parse_args([]))) == {"balance_data", *new, "on_leftover", "on_oversize", "on_shortage"}
+
+
+def test_what_is_no_parser_is_refused():
+    with pytest.raises(ValueError, match=r"parser must be an argparse.ArgumentParser, got _ArgumentGroup"):
+        add_balance_arguments(argparse.ArgumentParser().add_argument_group("host"))
+
+
+def test_mappings_are_checked_and_completed_as_namespaces_are():
+    given = {"balance_by_flops": True, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 7}
+    args = validate_balance_args(dict(given))
+    assert args == {**given, "balance_data": True, "log_probs_max_tokens_per_gpu": 7}
+    with pytest.raises(ValueError, match=r"^--balance-by-flops needs --use-dynamic-batch-size$"):
+        validate_balance_args({"balance_by_flops": True})
+
+
+@pytest.mark.parametrize("cost", ["qwen3-8b", PublishedFlops(load_shape("qwen3-8b")), None, "published", "exact"])
+def test_costs_that_are_there_at_launch(cost):
+    assert validate_balance_args({"flops_model": cost}) == {"flops_model": cost}

@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from flopbalance import (
+    CostModel,
     PublishedFlops,
     Schedule,
     ScheduleError,
@@ -228,6 +229,120 @@ class TestWaiting:
         assert times[0] < 0.5 * times[1]
 
 
+class TestCarried:
+    """What ranks carry from call to call."""
+
+    @staticmethod
+    def heaviest(calls, carry):
+        carried, heaviest = None, []
+        for _ in range(calls):
+            schedule = capped([9, 4, 3], dp_size=2, max_tokens=100, carried=carried)
+            heaviest.append(int(costs_by_rank(schedule, np.array([9, 4, 3])).sum(axis=1).argmax()))
+            if carry:
+                carried = schedule.rank_loads([9, 4, 3], carried=carried)
+        return heaviest
+
+    def test_no_rank_is_the_heaviest_of_every_call(self):
+        assert self.heaviest(300, carry=False) == [0] * 300
+        assert self.heaviest(300, carry=True) == [0, 1] * 150
+
+    @pytest.mark.parametrize("objective", OBJECTIVES)
+    @pytest.mark.parametrize("kind", ["integers", "beyond 64 bits", "floats"])
+    def test_ranks_never_differ_by_more_than_one_step_does(self, kind, objective):
+        random = np.random.RandomState(7)
+        carried, worst = None, 0
+        for _ in range(40):
+            lengths = random.randint(1, 100, 24)
+            costs = {
+                "integers": lengths**2,
+                "beyond 64 bits": [int(length) ** 2 << 80 for length in lengths],
+                "floats": lengths**1.1,
+            }[kind]
+            schedule = capped(lengths, costs=costs, dp_size=4, max_tokens=300, objective=objective, carried=carried)
+            own = schedule.rank_loads(costs)
+            worst = max(worst, max(own) - min(own))
+            carried = schedule.rank_loads(costs, carried=carried)
+            assert max(carried) - min(carried) <= worst * (1 + 1e-12)
+
+    @given(st.lists(st.integers(0, 2**62), min_size=3, max_size=3), st.integers(0, 2**32 - 1))
+    def test_only_which_rank_gets_which_part_depends_on_it(self, carried, seed):
+        lengths = np.random.RandomState(seed).randint(1, 50, 12)
+        run = {"dp_size": 3, "max_tokens": 70, "costs": lengths**2}
+        with_loads, without = capped(lengths, carried=carried, **run), capped(lengths, **run)
+        parts = [sorted(one.rank(rank).samples.tolist() for rank in range(3)) for one in (with_loads, without)]
+        assert parts[0] == parts[1]
+        assert sorted(batches(with_loads)) == sorted(batches(without))
+        own = with_loads.rank_loads(lengths**2)
+        assert all(own[a] >= own[b] for a in range(3) for b in range(3) if carried[a] < carried[b])
+        assert capped(lengths, carried=[0, 0, 0], **run) == without
+
+    def test_calls_one_by_one_are_one_call_of_several_steps(self):
+        lengths = np.random.RandomState(5).randint(1, 100, 60)
+        run = {"dp_size": 3, "max_tokens": 200}
+        together = capped(lengths, costs=lengths**2, global_batch_size=20, **run)
+        carried = None
+        for step, start in enumerate(range(0, 60, 20)):
+            part = lengths[start : start + 20]
+            schedule = capped(part, costs=part**2, carried=carried, **run)
+            carried = schedule.rank_loads(part**2, carried=carried)
+            for rank in range(3):
+                expected = list(together.rank(rank).steps())[step]
+                given = next(schedule.rank(rank).steps())
+                assert [batch.tolist() for batch in given] == [(batch - start).tolist() for batch in expected]
+        assert carried.tolist() == together.rank_loads(lengths**2).tolist()
+
+    @pytest.mark.parametrize(
+        ("carried", "rank"),
+        [
+            ([0, 1], 0),
+            ([1, 0], 1),
+            ([2**126 + 1, 2**126], 1),
+            ([0.1, np.nextafter(0.1, 0)], 1),
+            ([1e300, 1e299], 1),
+            (np.array([3, 2], np.int8), 1),
+            (np.array([3, 2], np.float32), 1),
+        ],
+        ids=str,
+    )
+    def test_loads_of_every_kind(self, carried, rank):
+        schedule = capped([9, 4, 3], dp_size=2, max_tokens=100, carried=carried)
+        assert 0 in schedule.rank(rank).samples
+
+    @pytest.mark.parametrize(
+        ("carried", "message"),
+        [
+            ([1], "^carried must hold one load for each of the dp_size = 2 ranks, got 1$"),
+            ([1, 2, 3], "^carried must hold one load for each of the dp_size = 2 ranks, got 3$"),
+            ([1, -2], r"^carried\[1\] must be >= 0, got -2"),
+            ([1.5, -2], r"^carried\[1\] must be >= 0, got -2"),
+            ([np.inf, 2], r"^carried\[0\] must be finite, got inf"),
+            ([1, float("nan")], r"^carried\[1\] must be finite, got NaN"),
+            ([1, "2"], r"^carried\[1\] must be a number, got '2'"),
+            (5, "^carried must be one flat sequence of numbers"),
+        ],
+    )
+    def test_loads_that_are_none(self, carried, message):
+        with pytest.raises(ValueError, match=message):
+            capped([9, 4, 3], dp_size=2, max_tokens=100, carried=carried)
+        with pytest.raises(ValueError, match=message):
+            capped([9, 4, 3], dp_size=2, max_tokens=100).rank_loads([9, 4, 3], carried=carried)
+
+    def test_loads_count_repeats_and_stay_exact(self):
+        schedule = capped([5], dp_size=3, max_tokens=10, on_shortage="repeat")
+        assert schedule.rank_loads([2**63 - 1]).tolist() == [2**63 - 1] * 3
+        assert schedule.rank_loads([2**63 - 1]).dtype == np.int64
+        assert schedule.rank_loads([2**63 - 1], carried=[1, 2, 2**70]).tolist() == [2**63, 2**63 + 1, 2**70 + 2**63 - 1]
+        assert schedule.rank_loads([0.5], carried=[1, 2, 3]).tolist() == [1.5, 2.5, 3.5]
+        model = CostModel.from_name("qwen3-8b")
+        assert schedule.rank_loads(model, [5]).tolist() == [int(model.flops([5])[0])] * 3
+        with pytest.raises(ValueError, match="lengths must be given with costs that have flops"):
+            schedule.rank_loads(CostModel.from_name("qwen3-8b"))
+        with pytest.raises(ValueError, match="lengths must be those that were planned"):
+            schedule.rank_loads([1], [6])
+        with pytest.raises(ValueError, match="costs must hold one cost for each of the 1 samples, got 2"):
+            schedule.rank_loads([1, 2])
+
+
 class TestHugeCosts:
     @pytest.mark.parametrize("kind", [int, float])
     def test_one_step_does_not_round_the_costs_of_another(self, kind):
@@ -301,6 +416,7 @@ class TestTypes:
             {"padded": True},
             {"extra_budget": ([1], 1)},
             {"on_shortage": "repeat"},
+            {"carried": [0]},
         ],
     )
     def test_what_another_packing_does_not_read_is_refused(self, option):

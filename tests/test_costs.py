@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from flopbalance import (
     PublishedFlops,
     build_dp_schedule,
     load_cost,
+    plan,
     read_cost,
     save_cost,
     select_flops_model,
@@ -189,6 +191,47 @@ def test_flops_models():
         select_flops_model(args, "rough")
 
 
+def test_a_trainer_may_name_any_cost(tmp_path):
+    args = {**load_shape("qwen3-8b"), "hf_checkpoint": str(tmp_path)}
+    (tmp_path / "config.json").write_text(json.dumps(HF_DENSE))
+    save_cost(FITTED, tmp_path / "cost.json")
+    folder = CostModel.from_hf_config(HF_DENSE)
+    assert select_flops_model(args, "hf_checkpoint") == select_flops_model(args, tmp_path) == folder
+    assert select_flops_model(SimpleNamespace(hf_checkpoint=tmp_path), "hf_checkpoint") == folder
+    assert select_flops_model(args, str(tmp_path / "cost.json")) == FITTED
+    assert select_flops_model(args, "gpt-oss-20b") == CostModel.from_name("gpt-oss-20b")
+    assert select_flops_model(args, FITTED) is FITTED
+    with pytest.raises(ValueError, match=r"flops_model must be one of .*absent\.json: No such file"):
+        select_flops_model(args, tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("spec", [["plugins.models.next", "get_spec"], "plugins.models.next get_spec"])
+@pytest.mark.parametrize("name", ["spec", "custom_model_provider_path"])
+def test_layers_that_the_arguments_need_not_describe(name, spec):
+    shape = load_shape("qwen3-8b")
+    with pytest.warns(UserWarning, match=rf"args.{name} = plugins.models.next get_spec .*flops_model='hf_checkpoint'"):
+        assert CostModel.from_args({**shape, name: spec}) == CostModel.from_name("qwen3-8b")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"spec": None},
+        {"spec": []},
+        {"spec": ["local"]},
+        {"spec": "local"},
+        {"spec": ["plugins", "spec"], "layer_types": ["full_attention"] * 36},
+        {"spec": ["plugins", "spec"], "window_size": (127, 0)},
+    ],
+    ids=["none", "empty", "list of local", "local", "layers named", "windows"],
+)
+def test_layers_that_the_arguments_describe(fields):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CostModel.from_args({**load_shape("qwen3-8b"), **fields})
+        PublishedFlops({**load_shape("qwen3-8b"), **fields})
+
+
 def test_trainers_choose_by_their_arguments():
     random = np.random.default_rng(0)
     lengths = random.lognormal(8, 1.5, 64).astype(int) + 1
@@ -202,5 +245,24 @@ def test_trainers_choose_by_their_arguments():
 
     assert schedule() == schedule(flops_model="published") == schedule(flops_model=None)
     assert schedule(flops_model="exact") != schedule()
-    with pytest.raises(ValueError, match="flops_model must be one of published, exact"):
+    with pytest.raises(ValueError, match=r"args.flops_model must be one of published, exact"):
         schedule(flops_model="rough")
+
+
+def test_a_trainer_plans_by_any_cost(tmp_path):
+    lengths = np.random.default_rng(1).lognormal(8, 1.5, 64).astype(int) + 1
+    parallel = {"dp_size": 4, "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1}
+    save_cost(FITTED, tmp_path / "cost.json")
+    (tmp_path / "config.json").write_text(json.dumps(HF_DENSE))
+    costs = {
+        str(tmp_path / "cost.json"): FITTED,
+        str(tmp_path): CostModel.from_hf_config(HF_DENSE),
+        "hf_checkpoint": CostModel.from_hf_config(HF_DENSE),
+        FITTED: FITTED,
+    }
+    for flops_model, cost in costs.items():
+        # The arguments have no shape of a model, which nothing needs.
+        args = {"use_dynamic_batch_size": True, "max_tokens_per_gpu": 20_000, "balance_data": True}
+        args |= {"flops_model": flops_model, "hf_checkpoint": tmp_path}
+        lists = build_dp_schedule(args, parallel, lengths, global_batch_size=64, rollout_indices=range(64))
+        assert lists == plan(lengths, costs=cost, dp_size=4, max_tokens=20_000).to_lists()

@@ -302,6 +302,75 @@ def test_rollouts_that_fill_no_step_are_dropped_and_named():
     assert build(build_dp_schedule, {**DYNAMIC, "max_tokens_per_gpu": 10}, [10] * 5, batch=2)[3] == [2, 2]
 
 
+@pytest.mark.parametrize("packing", ["first-fit", "flops", "capped"])
+class TestOversizeLeavesItsOwnStep:
+    def test_one_of_a_full_step(self, packing):
+        schedule = plan(
+            [5] * 7 + [50], dp_size=2, max_tokens=10, packing=packing, global_batch_size=8, on_oversize="drop"
+        )
+        assert (schedule.dropped.tolist(), schedule.rollouts_per_step.tolist()) == ([7], [8])
+        assert sorted(schedule.samples) == list(range(7))
+
+    def test_the_other_steps_stay_as_they_are(self, packing):
+        options = {"dp_size": 1, "max_tokens": 10, "packing": packing, "global_batch_size": 4, "on_oversize": "drop"}
+        schedule = plan([50] + [5] * 7, **options)
+        assert (schedule.dropped.tolist(), schedule.rollouts_per_step.tolist()) == ([0], [4, 4])
+        assert [sorted(np.concatenate(step)) for step in schedule.rank(0).steps()] == [[1, 2, 3], [4, 5, 6, 7]]
+        assert report(schedule, np.ones(8), [50] + [5] * 7, 10).step_time == 7
+
+    def test_ranks_that_cannot_be_filled(self, packing):
+        options = {"dp_size": 2, "max_tokens": 10, "packing": packing, "global_batch_size": 3, "on_oversize": "drop"}
+        with pytest.raises(ScheduleError, match=r"step 1 must hold .*, got 1; 2 more are above the cap, and dropped"):
+            plan([5, 5, 5, 5, 50, 50], **options)
+        if packing == "capped":
+            schedule = plan([5, 5, 5, 5, 50, 50], on_shortage="repeat", **options)
+            assert schedule.samples[schedule.is_padding].tolist() == [3]
+
+    def test_a_step_that_loses_all_is_left_out(self, packing):
+        options = {"dp_size": 1, "max_tokens": 10, "packing": packing, "on_oversize": "drop"}
+        schedule = plan([50, 50, 5, 50, 5], global_batch_size=2, on_leftover="partial", **options)
+        assert (schedule.dropped.tolist(), schedule.rollouts_per_step.tolist()) == ([0, 1, 3], [2, 1])
+
+
+@pytest.mark.parametrize("packing", ["fixed", "first-fit", "flops", "capped"])
+class TestLeftoversThatFillNoRank:
+    def plan(self, samples, packing, **options):
+        limit = {"micro_batch_size": 1} if packing == "fixed" else {"max_tokens": 10}
+        return plan(
+            np.full(samples, 9),
+            **{"dp_size": 2, "packing": packing, "global_batch_size": 8, "on_leftover": "partial", **limit, **options},
+        )
+
+    def test_they_are_dropped_and_named(self, packing):
+        schedule = self.plan(9, packing)
+        assert (schedule.dropped.tolist(), schedule.rollouts_per_step.tolist()) == ([8], [8])
+        assert schedule == self.plan(9, packing, on_leftover="drop")
+        # As many as need three micro-batches where four make two for each rank.
+        multiple = self.plan(11, packing, micro_batch_multiple=2)
+        assert (multiple.dropped.tolist(), multiple.rollouts_per_step.tolist()) == ([8, 9, 10], [8])
+
+    def test_enough_of_them_make_a_step(self, packing):
+        schedule = self.plan(10, packing)
+        assert (schedule.dropped.tolist(), schedule.rollouts_per_step.tolist()) == ([], [8, 2])
+
+    def test_alone_they_are_refused(self, packing):
+        with pytest.raises(ScheduleError, match=r"step 0 must hold at least|multiple of 2"):
+            self.plan(1, packing)
+
+    def test_repeats_fill_the_ranks(self, packing):
+        if packing == "capped":
+            schedule = self.plan(9, packing, on_shortage="repeat")
+            assert (schedule.dropped.tolist(), schedule.rollouts_per_step.tolist()) == ([], [8, 1])
+            assert schedule.samples[schedule.is_padding].tolist() == [8]
+
+    def test_a_trainer_keeps_its_full_steps(self, packing):
+        if packing != "capped":
+            static = {**STATIC, "micro_batch_size": 1}
+            dynamic = {**DYNAMIC, "balance_by_flops": packing == "flops", "max_tokens_per_gpu": 10}
+            args = {**(static if packing == "fixed" else dynamic), "on_leftover": "partial"}
+            assert build(build_dp_schedule, args, [9] * 9, batch=8)[3] == [8]
+
+
 def test_interleaved_rollouts_stay_together():
     lengths, ids = [1, 2, 3, 4], [7, 8, 7, 8]
     schedule = plan(lengths, dp_size=1, micro_batch_size=2, packing="fixed", rollout_ids=ids, global_batch_size=1)

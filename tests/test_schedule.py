@@ -11,7 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from flopbalance import RankSchedule, Schedule, plan
+from flopbalance import RankSchedule, Schedule, build_dp_schedule, plan, report
 
 LENGTHS = np.array([7, 2, 5, 4, 3, 8, 1, 6, 4, 9, 2])
 ROLLOUTS = [7, 8, 7, 8, 1, 1, 2, 3, 3, 4, 5]  # interleaved: 7 and 8 have two samples each
@@ -170,6 +170,78 @@ def test_lists_are_the_published_nested_lists(schedule):
     assert global_batch_sizes == [2, 2, 2]
     numbers = [*flat, *num_microbatches, *global_batch_sizes, *(i for r in indices for b in r for i in b)]
     assert {type(number) for number in numbers} == {int}
+
+
+@pytest.mark.parametrize("packing", ["first-fit", "flops", "capped"])
+def test_lists_come_back_as_the_schedule(packing):
+    planned = plan(LENGTHS, dp_size=2, max_tokens=10, rollout_ids=ROLLOUTS, global_batch_size=2, packing=packing)
+    lists = planned.to_lists()
+    again = Schedule.from_lists(*lists, lengths=LENGTHS)
+    assert again == planned
+    assert again.to_lists() == lists
+    assert Schedule.from_lists(*map(tuple, lists), lengths=LENGTHS.tolist()) == planned
+    arrays = ([np.array(partition) for partition in lists[0]], lists[1], np.array(lists[2]), np.array(lists[3]))
+    assert Schedule.from_lists(*arrays, lengths=LENGTHS) == planned
+
+
+def test_lists_of_a_trainer_are_reported_and_saved(schedule, tmp_path):
+    args = {"use_dynamic_batch_size": True, "max_tokens_per_gpu": 10}
+    parallel = {"dp_size": 2, "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1}
+    lists = build_dp_schedule(args, parallel, LENGTHS, global_batch_size=2, rollout_indices=ROLLOUTS)
+    again = Schedule.from_lists(*lists, lengths=LENGTHS)
+    assert report(again, LENGTHS, LENGTHS, 10).micro_batches == len(again.micro_batch_tokens)
+    again.save(tmp_path / "schedule.npz")
+    assert Schedule.load(tmp_path / "schedule.npz") == again
+
+
+def test_without_batch_sizes_every_sample_is_a_rollout(schedule):
+    again = Schedule.from_lists(*schedule.to_lists()[:3], lengths=LENGTHS)
+    assert again.rollouts_per_step.tolist() == again.step_samples.tolist() == schedule.step_samples.tolist()
+
+
+def test_positions_may_stand_in_any_order():
+    schedule = Schedule.from_lists([[4, 0], [1, 3]], [[[1], [0]], [[1], [0]]], [2], [4], lengths=[9] * 5)
+    assert (schedule.samples.tolist(), schedule.dropped.tolist()) == ([0, 4, 3, 1], [2])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"partitions": [[0, 1]]}, "micro_batch_indices must hold a list for each rank of partitions, got 2 for 1"),
+        ({"partitions": [], "micro_batch_indices": []}, "micro_batch_indices must hold a list for each rank .*, got 0"),
+        ({"partitions": 5}, "partitions must hold a list of samples for each rank, got int"),
+        ({"partitions": [[0, 1], [2, 5]]}, r"partitions\[1\] must hold samples, numbers from 0 to 4, got 5"),
+        ({"partitions": [[0, 1], [-1, 2]]}, r"partitions\[1\] must hold samples, numbers from 0 to 4, got -1"),
+        ({"partitions": [[0, 1], [2, 1]]}, "partitions must hold every sample once at most, got 1 2 times"),
+        ({"partitions": [[0, 1], [2, 0.5]]}, r"partitions\[1\]\[1\] must be a whole number, got 0.5"),
+        ({"partitions": [[0, 1], 3]}, r"partitions\[1\] must be one flat sequence of numbers, got int"),
+        ({"micro_batch_indices": [[[0], [1]], [[0], [0]]]}, r"micro_batch_indices\[1\] must hold .*, got 0 2 times"),
+        ({"micro_batch_indices": [[[0], [1]], [[0], [2]]]}, r"micro_batch_indices\[1\] must hold .* once, got 2$"),
+        ({"partitions": [[0, 1], [2, 3, 4]]}, r"every position in partitions\[1\], from 0 to 2, once, got no 2"),
+        ({"micro_batch_indices": [[[0], [1]], [[0, 1]]]}, r"micro_batch_indices\[1\] must hold 2 micro-batches, .* 1$"),
+        ({"micro_batch_indices": [[[0], [1]], [[0, 1], []]]}, r"micro_batch_indices\[1\]\[1\] must hold a position"),
+        ({"micro_batch_indices": [[[0], [1]], [0, 1]]}, r"micro_batch_indices\[1\]\[0\] must hold positions, got int"),
+        ({"micro_batch_indices": [[[0], [1]], 7]}, r"micro_batch_indices\[1\] must hold a list of positions"),
+        ({"num_microbatches": [3]}, r"micro_batch_indices\[0\] must hold 3 micro-batches"),
+        ({"num_microbatches": [2, 0]}, r"num_microbatches\[1\] must be >= 1, got 0"),
+        ({"num_microbatches": []}, "num_microbatches must hold a number for each step, got none"),
+        ({"global_batch_sizes": [2, 2]}, "global_batch_sizes must hold one number for each of the 1 steps"),
+        ({"global_batch_sizes": [0]}, r"global_batch_sizes\[0\] must be >= 1, got 0"),
+        ({"lengths": [1, 2, -3, 4, 5]}, r"lengths\[2\] must be >= 0, got -3"),
+        ({"lengths": [1, 2]}, r"partitions\[1\] must hold samples, numbers from 0 to 1, got 2"),
+    ],
+)
+def test_lists_that_are_no_schedule_are_refused(changes, message):
+    lists = {
+        "partitions": [[0, 1], [2, 3]],
+        "micro_batch_indices": [[[0], [1]], [[0], [1]]],
+        "num_microbatches": [2],
+        "global_batch_sizes": [4],
+        "lengths": [1, 2, 3, 4, 5],
+    }
+    assert Schedule.from_lists(**lists).dropped.tolist() == [4]
+    with pytest.raises(ValueError, match=message):
+        Schedule.from_lists(**{**lists, **changes})
 
 
 def test_the_inverse_brings_results_back_in_order():

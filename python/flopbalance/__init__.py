@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # the same names for type checkers; tests/test_docs.py holds 
     from flopbalance.trainers.arguments import add_balance_arguments as add_balance_arguments
     from flopbalance.trainers.arguments import validate_balance_args as validate_balance_args
     from flopbalance.trainers.dp_schedule import build_dp_schedule as build_dp_schedule
+    from flopbalance.trainers.log_probs import build_log_probs_schedule as build_log_probs_schedule
 
 # Every public name and the module that holds it; imported on first use, so that a trainer that only plans waits
 # neither for parsers nor for file formats.
@@ -63,6 +64,7 @@ _HOMES = {
         "reports.figures": ["plot_comparison", "plot_schedule"],
         "trainers.arguments": ["add_balance_arguments", "validate_balance_args"],
         "trainers.dp_schedule": ["build_dp_schedule"],
+        "trainers.log_probs": ["build_log_probs_schedule"],
     }.items()
     for name in names
 }

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import as_amount, as_count
+from flopbalance.checks import CostFunction, as_amount, as_count
 from flopbalance.commands.options import BUILT_IN_BATCH_SIZE
 from flopbalance.costs.fitted import FittedCost
-from flopbalance.costs.sources import read_cost
+from flopbalance.costs.sources import FLOPS_MODELS, read_cost
 from flopbalance.errors import ScheduleError
 from flopbalance.fields import Fields
 from flopbalance.lengths.files import read_lengths
@@ -142,7 +142,7 @@ def read_problem(options: argparse.Namespace) -> Problem:
         batch_size = batch_size or min(BUILT_IN_BATCH_SIZE, options.prompts)
     else:
         rollout = read_lengths(options.file, options.column, options.rollout_column)
-    cost = read_cost(_source(options), options.flops_model)
+    cost = _cost(options)
     overhead = options.overhead
     if overhead is None:
         overhead = cost.per_micro_batch if isinstance(cost, FittedCost) else 0
@@ -160,9 +160,15 @@ def read_problem(options: argparse.Namespace) -> Problem:
     )
 
 
-def _source(options: argparse.Namespace) -> str:
-    source: str = options.model if options.cost is None else options.cost
-    return source
+def _cost(options: argparse.Namespace) -> CostFunction:
+    """Return the cost to balance: ``--cost``, a ``--flops-model`` that is one, or how that counts the ``--model``."""
+    flops_model: str = options.flops_model
+    if flops_model in FLOPS_MODELS:
+        source: str = options.model if options.cost is None else options.cost
+        return read_cost(source, flops_model)
+    if options.cost is not None:
+        raise ValueError(f"--cost excludes --flops-model {flops_model}, which is another cost")
+    return read_cost(flops_model)
 
 
 def meeting(objective: Objective) -> Meeting:
@@ -172,4 +178,4 @@ def meeting(objective: Objective) -> Meeting:
 
 def cost_unit(options: argparse.Namespace) -> str:
     """Return the unit of the costs that `read_problem` reads."""
-    return "s" if isinstance(read_cost(_source(options)), FittedCost) else "FLOPs"
+    return "s" if isinstance(_cost(options), FittedCost) else "FLOPs"

@@ -1,4 +1,4 @@
-"""Which cost is meant: by a name, by a file, or by a trainer's ``--flops-model``."""
+"""Which cost is meant: by a name, by a file, by an object, or by a trainer's ``--flops-model``."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ import os
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from flopbalance.checks import CostFunction
+from flopbalance.checks import CostFunction, as_cost_function
 from flopbalance.costs.exact import CostModel
 from flopbalance.costs.fitted import FittedCost
 from flopbalance.costs.models.shapes import load_shape
 from flopbalance.costs.published import PublishedFlops
 from flopbalance.documents import read_json
+from flopbalance.fields import Fields
 from flopbalance.text import listed, quoted, shortened
 from flopbalance.writing import write_text
 
 FLOPS_MODELS = ("published", "exact")
-"""How the FLOPs of a trainer's arguments may be counted."""
+"""How the FLOPs of the model may be counted that a trainer's arguments describe."""
+
+_FOLDER_ARGUMENT = "hf_checkpoint"
+"""What trainers call the folder of a model, and so the word for what it describes."""
 
 SOURCES = (
     "a built-in shape (flopbalance costs --list), a Hugging Face config.json or its folder, "
@@ -32,15 +36,29 @@ _UNSAVED = ("components",)
 _LONGEST_REASON = 300
 
 
-def select_flops_model(args: Any, name: str = "published") -> CostFunction:
-    """Return the cost that ``--flops-model`` names, of the model that a trainer's arguments describe.
+def select_flops_model(
+    args: Any,
+    flops_model: str | os.PathLike[str] | CostFunction = "published",
+    *,
+    name: str = "flops_model",
+) -> CostFunction:
+    """Return the cost that ``--flops-model`` means, of the model that a trainer's arguments describe.
 
     Parameters
     ----------
     args : namespace or mapping
         Megatron-style arguments.
-    name : {"published", "exact"}, default "published"
-        As trainers count today, for the same schedule index for index; or exactly.
+    flops_model : {"published", "exact", "hf_checkpoint"}, str, path or object, default "published"
+        As trainers count today, for the same schedule index for index; exactly, by `args`; or exactly, by the
+        configuration in the folder ``args.hf_checkpoint``. Whatever `args` describe: a cost as `read_cost` takes it, or
+        an object with ``flops(lengths)``.
+    name : str, default "flops_model"
+        How messages call it.
+
+    Raises
+    ------
+    ValueError
+        It is none of these, or what it names cannot be read.
 
     Examples
     --------
@@ -49,9 +67,24 @@ def select_flops_model(args: Any, name: str = "published") -> CostFunction:
     >>> [select_flops_model(tiny, name).flops([1, 10]).tolist() for name in ("published", "exact")]
     [[17472.0, 180480.0], [17536, 181120]]
     """
-    if name not in FLOPS_MODELS:
-        raise ValueError(f"flops_model must be one of {', '.join(FLOPS_MODELS)}, got {name!r}")
-    return PublishedFlops(args) if name == "published" else CostModel.from_args(args)
+    if not isinstance(flops_model, (str, os.PathLike)):
+        return as_cost_function(flops_model, f"{name} must be a word, a path or an object; an object")
+    if flops_model == "published":
+        return PublishedFlops(args)
+    if flops_model == "exact":
+        return CostModel.from_args(args)
+    if flops_model == _FOLDER_ARGUMENT:
+        folder = Fields(args, "args").get(_FOLDER_ARGUMENT)
+        if not isinstance(folder, (str, os.PathLike)):
+            raise ValueError(f"args.{_FOLDER_ARGUMENT} must be a folder for {name} {flops_model}, got {folder!r}")
+        return CostModel.from_hf_config(folder)
+    try:
+        return read_cost(flops_model)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be one of {', '.join(FLOPS_MODELS)}, got {os.fspath(flops_model)!r}, which is neither "
+            f"{_FOLDER_ARGUMENT} nor a cost: {error}"
+        ) from error
 
 
 @overload
@@ -71,7 +104,7 @@ def read_cost(source: str | os.PathLike[str], flops_model: str = "exact") -> Cos
         A built-in shape such as ``qwen3-8b``; or a JSON file: a cost that `save_cost` wrote, a Hugging Face
         configuration (or the folder that holds it), or a JSON object of Megatron-style arguments.
     flops_model : {"exact", "published"}, default "exact"
-        How a shape's FLOPs are counted; a Hugging Face configuration is always counted exactly.
+        How the FLOPs of a shape or of arguments are counted; a Hugging Face configuration is always counted exactly.
 
     Raises
     ------

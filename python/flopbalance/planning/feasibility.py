@@ -193,21 +193,22 @@ class _Run:
                     notes.append(f"{text} and is alone in its micro-batch")
 
         at_a_time = f"dp_size = {self.dp_size:,} x micro_batch_multiple = {self.micro_batch_multiple:,} at a time"
-        for which, rollouts_in_step in steps_of:
+        for step, (which, rollouts_in_step) in enumerate(steps_of):
+            so = "; it is dropped" if step else ""
             samples = rollouts_in_step * self.samples_per_rollout
             packed = _quotient(samples, together)
             needed = _quotient(packed, self.unit) * self.unit
             if length is None and packed != needed:
                 problems.append(
                     f"{which} has {samples:,} samples, {packed:,} micro-batches of {together:,}, no multiple of "
-                    f"{self.unit:,} ({at_a_time})"
+                    f"{self.unit:,} ({at_a_time}){so}"
                 )
             elif length is not None and needed > samples and self.on_shortage == "repeat":
                 notes.append(f"{which} has {samples:,} samples and may need {needed:,}: its cheapest are repeated")
             elif length is not None and needed > samples:
                 problems.append(
                     f"{which} has {samples:,} samples, of which {packed:,} micro-batches may be made, {needed:,} when "
-                    f"rounded up ({at_a_time})"
+                    f"rounded up ({at_a_time}){so}"
                 )
         most = _quotient(_quotient(size * self.samples_per_rollout, together), self.unit) * self.micro_batch_multiple
         fewest = most if length is None else self.micro_batch_multiple

@@ -11,6 +11,7 @@ from flopbalance import _core
 from flopbalance.checks import (
     CostFunction,
     Ints,
+    Weights,
     as_amount,
     as_choice,
     as_count,
@@ -18,6 +19,7 @@ from flopbalance.checks import (
     as_integers,
     as_lengths,
     as_sample_costs,
+    as_weights,
 )
 from flopbalance.planning.limits import ExtraBudget, PadTo, as_extra_budget, as_pad_to
 from flopbalance.schedules.schedule import Schedule
@@ -50,6 +52,7 @@ class PlanRequest(TypedDict):
     effort: int
     padded: bool
     extra_budget: tuple[Ints, int] | None
+    carried: Weights | None
     on_leftover: OnLeftover
     on_oversize: OnOversize
     on_shortage: OnShortage
@@ -74,6 +77,7 @@ def plan(
     padded: bool = False,
     extra_budget: ExtraBudget | None = None,
     pad_to: PadTo = 1,
+    carried: npt.ArrayLike | None = None,
     on_leftover: OnLeftover = "drop",
     on_oversize: OnOversize = "alone",
     on_shortage: OnShortage = "error",
@@ -127,12 +131,18 @@ def plan(
     pad_to : int or (int, int), default 1
         Lengths are rounded up to a multiple of this before they meet the cap; of a pair, each sample's length to the
         first and each micro-batch's tokens to the second. Costs and reported tokens stay those of `lengths`.
+    carried : array_like of shape (dp_size,), optional
+        With ``packing="capped"``: what every rank carries from earlier calls, in the unit of costs, numbers >= 0 as
+        `Schedule.rank_loads` returns them. The rank that carries least gets the heaviest part of the next step, so that
+        the loads never differ by more than the parts of one step do. The micro-batches are the same without it.
     on_leftover : {"drop", "partial", "error"}, default "drop"
         Rollouts that fill no step are dropped and named in ``Schedule.dropped``, make a last smaller step, or are
-        refused.
+        refused. A smaller step behind others that cannot fill the ranks is dropped as well, unless
+        ``on_shortage="repeat"`` fills it.
     on_oversize : {"alone", "drop", "error"}, default "alone"
-        A sample above the cap gets a micro-batch of its own, is dropped as if it were not there (and named in
-        ``Schedule.dropped``), or is refused.
+        A sample above the cap gets a micro-batch of its own, is dropped from its step (and named in
+        ``Schedule.dropped``; its rollout still counts in ``Schedule.rollouts_per_step``), or is refused. A step that
+        loses all its samples is left out.
     on_shortage : {"error", "repeat"}, default "error"
         With ``packing="capped"``: a step with fewer samples than micro-batches is refused, or its cheapest samples
         stand in it again (for up to 16,777,216 micro-batches), marked in ``Schedule.is_padding`` so that the trainer
@@ -149,9 +159,9 @@ def plan(
     ValueError
         For an argument that breaks its rule; the message names argument, rule and value.
     ScheduleError
-        When there are too few rollouts for one step, too few samples for the ranks of a step, the micro-batches of
-        a step cannot be brought to a multiple of ``dp_size * micro_batch_multiple``, or rollouts are left over and
-        ``on_leftover="error"``.
+        When there are too few rollouts for one step, too few samples for the ranks of a step (be it without those that
+        ``on_oversize="drop"`` drops), the micro-batches of a step cannot be brought to a multiple of
+        ``dp_size * micro_batch_multiple``, or rollouts are left over and ``on_leftover="error"``.
 
     See Also
     --------
@@ -209,6 +219,7 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
         "effort": as_count(effort, "effort", minimum=0),
         "padded": as_flag(padded, "padded"),
         "extra_budget": as_extra_budget(extra_budget),
+        "carried": None if carried is None else as_weights(carried, "carried"),
         "on_leftover": as_choice(on_leftover, OnLeftover, "on_leftover"),
         "on_oversize": as_choice(on_oversize, OnOversize, "on_oversize"),
         "on_shortage": as_choice(on_shortage, OnShortage, "on_shortage"),
@@ -223,6 +234,7 @@ _READ_BY_SOME: dict[str, tuple[object, str]] = {
     "effort": (EFFORT, "capped"),
     "padded": (False, "capped"),
     "extra_budget": (None, "capped"),
+    "carried": (None, "capped"),
     "on_shortage": ("error", "capped"),
     "pipeline_stages": (1, "pipeline"),
     "micro_batch_overhead": (0, "pipeline"),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import Ints, as_count, as_lengths
+from flopbalance.checks import CostFunction, Ints, Weights, as_count, as_lengths, as_sample_costs, as_weights
 from flopbalance.text import counted
 
 _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
@@ -126,6 +127,7 @@ class Schedule(_Arrays):
     See Also
     --------
     plan : Makes a schedule.
+    Schedule.from_lists : Makes one from the lists of a trainer.
 
     Examples
     --------
@@ -215,6 +217,111 @@ class Schedule(_Arrays):
         partitions, micro_batches = _core.rank_lists(self)
         return partitions, micro_batches, self.micro_batches_per_step.tolist(), self.rollouts_per_step.tolist()
 
+    @classmethod
+    def from_lists(
+        cls,
+        partitions: Iterable[Any],
+        micro_batch_indices: Iterable[Iterable[Any]],
+        num_microbatches: npt.ArrayLike,
+        global_batch_sizes: npt.ArrayLike | None = None,
+        *,
+        lengths: npt.ArrayLike,
+    ) -> Schedule:
+        """Return the schedule that published lists describe, to report, draw or save it; the inverse of `to_lists`.
+
+        Parameters
+        ----------
+        partitions : list of list of int
+            Samples of each rank.
+        micro_batch_indices : list of list of list of int
+            Micro-batches of each rank over all steps, as positions in its partition.
+        num_microbatches : list of int
+            Micro-batches per rank in each step.
+        global_batch_sizes : list of int, optional
+            Rollouts in each step; by default every sample is a rollout.
+        lengths : array_like of shape (n,)
+            Tokens per sample. Samples that no rank has are `dropped`.
+
+        Raises
+        ------
+        ValueError
+            When the lists are no schedule: a sample or a position twice, a position that is none, an empty micro-batch,
+            ranks of different numbers of micro-batches. The message names the list, the law and what was found.
+
+        Notes
+        -----
+        O(n). The lists do not say which samples only fill a micro-batch, so that a sample must not stand twice.
+
+        Examples
+        --------
+        >>> from flopbalance import plan, report
+        >>> lengths = [7, 2, 5, 4, 3]
+        >>> lists = plan(lengths, dp_size=2, max_tokens=8).to_lists()
+        >>> schedule = Schedule.from_lists(*lists, lengths=lengths)
+        >>> schedule
+        Schedule(2 ranks, 1 step, 4 micro-batches of at most 7 tokens, 5 of 5 samples)
+        >>> schedule.to_lists() == lists
+        True
+        """
+        from flopbalance.schedules.lists import read_lists  # only who has lists needs what it imports
+
+        return cls(**read_lists(partitions, micro_batch_indices, num_microbatches, global_batch_sizes, lengths))
+
+    def rank_loads(
+        self,
+        costs: npt.ArrayLike | CostFunction,
+        lengths: npt.ArrayLike | None = None,
+        *,
+        carried: npt.ArrayLike | None = None,
+    ) -> npt.NDArray[Any]:
+        """Return what every rank carries after this schedule, for `carried` of the next call of `plan`.
+
+        Parameters
+        ----------
+        costs : array_like of shape (n,) or object with ``flops(lengths)``
+            What each sample costs, as it was planned; repeated samples count each time.
+        lengths : array_like of shape (n,), optional
+            Tokens per sample, for costs that are an object.
+        carried : array_like of shape (dp_size,), optional
+            What every rank carried before, in the unit of costs; by default nothing.
+
+        Returns
+        -------
+        ndarray of shape (dp_size,)
+            Sums of integers are exact: int64, or Python integers where 64 bits do not hold one. Floats are added from
+            left to right.
+
+        Examples
+        --------
+        >>> from flopbalance import plan
+        >>> carried = None
+        >>> for _ in range(3):
+        ...     schedule = plan([9, 4, 3], dp_size=2, max_tokens=100, packing="capped", carried=carried)
+        ...     carried = schedule.rank_loads([9, 4, 3], carried=carried)
+        ...     print(carried)
+        [9 7]
+        [16 16]
+        [25 23]
+        """
+        tokens = None if lengths is None else planned_lengths(self, lengths)
+        weights = _array(as_sample_costs(costs, tokens, self.num_samples))
+        before = _array(as_weights(np.zeros(self.dp_size, np.int64) if carried is None else carried, "carried"))
+        if len(before) != self.dp_size:
+            raise ValueError(
+                f"carried must hold one load for each of the dp_size = {self.dp_size} ranks, got {len(before)}"
+            )
+        ends = self.micro_batch_offsets[:: len(self.micro_batch_tokens) // self.dp_size].tolist()
+        of_ranks = [weights[self.samples[start:end]] for start, end in pairwise(ends)]
+        if "f" in (weights.dtype.kind, before.dtype.kind):
+            # Not sum: it corrects what rounds, and the planner does not.
+            sums = [
+                list(accumulate(of_rank.tolist(), initial=load))[-1]
+                for load, of_rank in zip(before.tolist(), of_ranks, strict=True)
+            ]
+            return np.array(sums, dtype=np.float64)
+        loads = [sum(of_rank.tolist(), start=load) for load, of_rank in zip(before.tolist(), of_ranks, strict=True)]
+        return np.array(loads, dtype=np.int64 if max(loads) < 2**63 else object)
+
     def inverse(self) -> Ints:
         """Return where each sample stands in `samples`, -1 for dropped ones; int64 of shape (num_samples,).
 
@@ -290,6 +397,11 @@ def planned_lengths(schedule: Schedule, lengths: npt.ArrayLike) -> Ints:
             f"lengths must be those that were planned, got {sums[i]} tokens in micro-batch {i} instead of {planned}"
         )
     return tokens
+
+
+def _array(numbers: Weights) -> npt.NDArray[Any]:
+    """Return numbers as an array that rounds none of them."""
+    return np.array(numbers, dtype=object) if isinstance(numbers, list) else numbers
 
 
 def _sizes(schedule: RankSchedule | Schedule) -> str:

@@ -1,10 +1,12 @@
 """Command-line arguments for a trainer, and the rules between them."""
 
 import argparse
+from collections.abc import MutableMapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, get_args
 
 from flopbalance.checks import as_count
-from flopbalance.costs.sources import FLOPS_MODELS
+from flopbalance.costs.sources import FLOPS_MODELS, select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
 from flopbalance.trainers.modes import refuse_contradictions
@@ -41,13 +43,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--on-leftover": {
         "choices": get_args(OnLeftover),
         "default": "drop",
-        "help": "rollouts that fill no step are dropped, make a last smaller step, or are refused "
-        "(default: %(default)s)",
+        "help": "rollouts that fill no step are dropped, make a last smaller step if they fill the ranks, or are "
+        "refused (default: %(default)s)",
     },
     "--on-oversize": {
         "choices": get_args(OnOversize),
         "default": "alone",
-        "help": "a sample above the cap gets a micro-batch of its own, is dropped, or is refused "
+        "help": "a sample above the cap gets a micro-batch of its own, is dropped from its step, or is refused "
         "(default: %(default)s)",
     },
     "--on-shortage": {
@@ -75,7 +77,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--log-probs-max-tokens-per-gpu": {
         "type": int,
         "metavar": "TOKENS",
-        "help": "the same cap for passes that only compute log-probabilities (default: --max-tokens-per-gpu)",
+        "help": "the same cap for passes that only compute log-probabilities, for build_log_probs_schedule "
+        "(default: --max-tokens-per-gpu)",
     },
     "--global-batch-size": {
         "type": int,
@@ -83,26 +86,41 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "rollouts per training step, over all ranks",
     },
     "--flops-model": {
-        "choices": FLOPS_MODELS,
         "default": FLOPS_MODELS[0],
-        "help": "how FLOPs are counted: as published for parity with existing trainers, or exactly "
-        "(default: %(default)s)",
+        "metavar": "COST",
+        "help": "how FLOPs are counted: 'published', for parity with existing trainers; 'exact', by the trainer's "
+        "arguments; 'hf_checkpoint', exactly by the configuration in the folder --hf-checkpoint; or by another cost: a "
+        "saved one, a Hugging Face folder, a built-in shape (default: %(default)s)",
     },
 }
+
+PUBLISHED = (
+    "--balance-data",
+    "--balance-by-flops",
+    "--use-dynamic-batch-size",
+    "--micro-batch-size",
+    "--max-tokens-per-gpu",
+    "--log-probs-max-tokens-per-gpu",
+    "--global-batch-size",
+)
+"""Those of `OPTIONS` that trainers with the published scheduler have themselves."""
 
 NamespaceLike = TypeVar("NamespaceLike")
 
 
-def add_balance_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def add_balance_arguments(parser: argparse.ArgumentParser, *, only_new: bool = False) -> argparse.ArgumentParser:
     """Add the options that say how samples are balanced to a trainer's parser.
 
-    An option that the parser already has stays as it is, whether it is known by its flag or only by the attribute that
-    it sets; the missing ones join in a group of their own.
+    An option that the host adds itself, before or after this call, stays the host's, whether it has the same flag or
+    only sets the same attribute, and so does a default that the host sets. To know them all, the missing options join
+    in a group of their own when the parser first parses, or shows its help.
 
     Parameters
     ----------
     parser : argparse.ArgumentParser
-        Changed in place.
+        Changed in place. A parser that takes options over from others (``parents=``) is given here itself.
+    only_new : bool, default False
+        Leave out what trainers with the published scheduler have anyway, such as ``--balance-data``.
 
     Returns
     -------
@@ -116,25 +134,54 @@ def add_balance_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentP
     Examples
     --------
     >>> parser = argparse.ArgumentParser()
-    >>> _ = parser.add_argument("--micro-batch-size", type=int, default=4)
     >>> _ = add_balance_arguments(parser)
+    >>> _ = parser.add_argument("--micro-batch-size", type=int, default=4)
     >>> flags = ["--balance-by-flops", "--use-dynamic-batch-size", "--max-tokens-per-gpu", "8192"]
     >>> args = validate_balance_args(parser.parse_args(flags))
     >>> args.balance_data, args.micro_batch_size, args.log_probs_max_tokens_per_gpu
     (True, 4, 8192)
     """
+    if not isinstance(parser, argparse.ArgumentParser):
+        raise ValueError(f"parser must be an argparse.ArgumentParser, got {type(parser).__name__}")
+    flags = [flag for flag in OPTIONS if not (only_new and flag in PUBLISHED)]
+    methods = {name: getattr(parser, name) for name in _FIRST_USE}
+    for name in methods:
+        setattr(parser, name, partial(_join_and_call, parser, flags, methods, name))
+    return parser
+
+
+_FIRST_USE = (
+    "parse_args",
+    "parse_known_args",
+    "parse_intermixed_args",
+    "parse_known_intermixed_args",
+    "format_usage",
+    "format_help",
+)
+"""Methods of a parser before whose first call all options must be there."""
+
+
+def _join_and_call(
+    parser: argparse.ArgumentParser, flags: Sequence[str], methods: dict[str, Any], name: str, *args: Any, **kwargs: Any
+) -> Any:
+    """Put the methods back in their place, add what is missing, and call one of them."""
+    vars(parser).update(methods)
+    _add_missing(parser, flags)
+    return methods[name](*args, **kwargs)
+
+
+def _add_missing(parser: argparse.ArgumentParser, flags: Sequence[str]) -> None:
     # argparse has no public way to ask; adding and catching the conflict would replace the host's option in a parser
-    # with conflict_handler="resolve".
-    flags = {flag for action in parser._actions for flag in action.option_strings}
+    # with conflict_handler="resolve", and not see one that only sets the same attribute.
+    known = {flag for action in parser._actions for flag in action.option_strings}
     attributes = {action.dest for action in parser._actions}
-    missing = [flag for flag in OPTIONS if flag not in flags and _attribute(flag) not in attributes]
+    missing = [flag for flag in flags if flag not in known and _attribute(flag) not in attributes]
     if missing:
         group = parser.add_argument_group("balance", "how samples are spread over data-parallel ranks")
         for flag in missing:
             # A default that the host has set stands; argparse would put ours over it.
             default = parser.get_default(_attribute(flag))
             group.add_argument(flag, **OPTIONS[flag] if default is None else {**OPTIONS[flag], "default": default})
-    return parser
 
 
 def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
@@ -142,12 +189,13 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     `balance_by_flops` and `balance_within_cap` exclude each other, need `use_dynamic_batch_size` and switch
     `balance_data` on; `use_dynamic_batch_size` needs `max_tokens_per_gpu`, which is also the default of
-    `log_probs_max_tokens_per_gpu`; `micro_batch_overhead` needs the objective ``"pipeline"``.
+    `log_probs_max_tokens_per_gpu`; `micro_batch_overhead` needs the objective ``"pipeline"``; a `flops_model` that is a
+    file, a folder or an object must be a cost.
 
     Parameters
     ----------
-    args : argparse.Namespace or any object with such attributes
-        Changed in place. An attribute that is missing counts as not given.
+    args : argparse.Namespace, any object with such attributes, or mapping
+        Changed in place. What is missing counts as not given.
 
     Returns
     -------
@@ -165,8 +213,9 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     Traceback (most recent call last):
     ValueError: --balance-by-flops needs --use-dynamic-batch-size
     """
-    given = {flag: getattr(args, _attribute(flag), None) for flag in OPTIONS}
-    refuse_contradictions(_Flags({_attribute(flag): value for flag, value in given.items()}, "args"))
+    fields = _Flags(args, "args")
+    given = {flag: fields.get(_attribute(flag)) for flag in OPTIONS}
+    refuse_contradictions(fields)
     if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
         raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
     for flag, value in given.items():
@@ -176,12 +225,21 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
         if value is not None and choices and value not in choices:
             raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {value!r}")
 
-    # Any namespace will do, even one whose class declares no such attributes.
-    namespace: Any = args
+    flops_model = given["--flops-model"]
+    is_of_args = isinstance(flops_model, str) and flops_model in FLOPS_MODELS  # which may not be whole yet
+    if flops_model is not None and not is_of_args:
+        select_flops_model(args, flops_model, name="--flops-model")
+
+    derived = {}
     if given["--balance-by-flops"] or given["--balance-within-cap"]:
-        namespace.balance_data = True
+        derived["balance_data"] = True
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
-        namespace.log_probs_max_tokens_per_gpu = namespace.max_tokens_per_gpu
+        derived["log_probs_max_tokens_per_gpu"] = given["--max-tokens-per-gpu"]
+    for attribute, value in derived.items():
+        if isinstance(args, MutableMapping):
+            args[attribute] = value
+        else:
+            setattr(args, attribute, value)
     return args
 
 

@@ -10,7 +10,7 @@ from flopbalance.checks import as_count, as_integers, as_lengths
 from flopbalance.costs.sources import select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import plan
-from flopbalance.trainers.modes import chosen_mode, plan_choices, token_cap
+from flopbalance.trainers.modes import chosen_mode, micro_batch_multiple, plan_choices, token_cap
 
 
 def build_dp_schedule(
@@ -28,8 +28,9 @@ def build_dp_schedule(
     args : namespace or mapping
         The trainer's arguments: ``use_dynamic_batch_size``, ``balance_data``, ``balance_by_flops`` and
         ``balance_within_cap`` (False where absent), ``max_tokens_per_gpu`` with dynamic batching, ``micro_batch_size``
-        without, and the model's shape as `calculate_fwd_flops` reads it where anything is balanced. With
-        ``flops_model="exact"``, FLOPs are those of `CostModel.from_args`. With that, ``balance_within_cap``,
+        without, and the model's shape as `calculate_fwd_flops` reads it where anything is balanced. Any other
+        ``flops_model`` than ``"published"`` is what `select_flops_model` takes: ``"exact"``, ``"hf_checkpoint"``, a
+        saved cost, a Hugging Face folder, an object with ``flops(lengths)``. With that, ``balance_within_cap``,
         ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one. The objective
         ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``, and ``micro_batch_overhead`` (0 where
         absent).
@@ -63,7 +64,8 @@ def build_dp_schedule(
 
     See Also
     --------
-    plan : The same schedule without lists, with costs of your own.
+    plan : The same schedule without lists.
+    build_log_probs_schedule : Micro-batches of the same ranks for passes that only compute log-probabilities.
 
     Notes
     -----
@@ -101,8 +103,8 @@ def build_dp_schedule(
     costs = None
     if mode.balance_ranks or mode.packing == "flops":
         flops_model = trainer.get("flops_model")
-        costs = select_flops_model(args, "published" if flops_model is None else flops_model)
-    interleaved = parallel.size("vpp_size") > 1
+        name = trainer.name("flops_model")
+        costs = select_flops_model(args, "published" if flops_model is None else flops_model, name=name)
     return plan(
         lengths,
         costs=costs,
@@ -111,7 +113,7 @@ def build_dp_schedule(
         micro_batch_size=micro_batch_size,
         rollout_ids=rollout_ids,
         global_batch_size=as_count(global_batch_size, "global_batch_size"),
-        micro_batch_multiple=parallel.size("microbatch_group_size_per_vp_stage") if interleaved else 1,
+        micro_batch_multiple=micro_batch_multiple(parallel),
         packing=mode.packing,
         balance_ranks=mode.balance_ranks,
         pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,

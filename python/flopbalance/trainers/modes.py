@@ -114,6 +114,11 @@ def refuse_contradictions(trainer: Fields) -> None:
         raise ValueError(f"{trainer.name(field)} needs {trainer.name(objective)} pipeline")
 
 
+def micro_batch_multiple(parallel: Fields) -> int:
+    """Return what micro-batches per rank and step are a multiple of: the group of an interleaved pipeline."""
+    return parallel.size("microbatch_group_size_per_vp_stage") if parallel.size("vpp_size") > 1 else 1
+
+
 def token_cap(max_tokens_per_gpu: int, cp_size: int) -> int:
     """Return the token cap of a micro-batch, whose sequences the context-parallel GPUs of a rank share."""
     return max_tokens_per_gpu * cp_size

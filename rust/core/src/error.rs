@@ -117,6 +117,13 @@ pub enum Error {
         /// The items that there are.
         items: usize,
     },
+    /// More or fewer carried loads than ranks.
+    Loads {
+        /// The loads that were given.
+        loads: usize,
+        /// Data-parallel ranks.
+        dp_size: usize,
+    },
     /// A second amount below zero.
     NegativeAmount {
         /// Which sample.
@@ -172,10 +179,17 @@ pub enum Error {
         /// Of how many.
         samples: usize,
     },
-    /// All samples exceed a cap, and such samples are dropped.
+    /// All samples of all steps exceed a cap, and such samples are dropped.
     AllOversize {
         /// The samples that there are.
         samples: usize,
+    },
+    /// A step cannot be planned after samples above a cap were dropped from it.
+    AfterDropping {
+        /// How many were dropped.
+        oversize: usize,
+        /// Why the others cannot be planned.
+        error: Box<Error>,
     },
     /// Fewer rollouts than fill one step.
     TooFewRollouts {
@@ -283,6 +297,7 @@ impl Error {
             Self::Interrupted => Kind::Interrupted,
             Self::Oversize { .. }
             | Self::AllOversize { .. }
+            | Self::AfterDropping { .. }
             | Self::TooFewRollouts { .. }
             | Self::RolloutsLeftOver { .. }
             | Self::TooFewSamples { .. }
@@ -292,6 +307,11 @@ impl Error {
             | Self::TooManyRepeats { .. } => Kind::Schedule,
             _ => Kind::Value,
         }
+    }
+
+    /// The same refusal, of a step that as many samples above the cap were dropped from.
+    pub(crate) fn after_dropping(self, oversize: usize) -> Self {
+        if oversize == 0 { self } else { Self::AfterDropping { oversize, error: Box::new(self) } }
     }
 
     fn write_value(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -339,6 +359,9 @@ impl Error {
             Self::NegativeAmount { index, amount } => {
                 write!(f, "extra_budget[0][{index}] must be >= 0, got {amount}")
             }
+            Self::Loads { loads, dp_size } => {
+                write!(f, "carried must hold one load for each of the dp_size = {dp_size} ranks, got {loads}")
+            }
             Self::TotalAmount => f.write_str("the sum of extra_budget[0] must be below 2^62, got more"),
             Self::Stages { stages } => {
                 write!(f, "pipeline_stages must be <= {}, got {stages}", crate::Pipeline::MOST_STAGES)
@@ -358,6 +381,9 @@ impl Error {
             ),
             Self::AllOversize { samples } => {
                 write!(f, "on_oversize must leave a sample, got 'drop' where all {samples} are above the cap")
+            }
+            Self::AfterDropping { oversize, error } => {
+                write!(f, "{error}; {oversize} more are above the cap, and dropped with on_oversize='drop'")
             }
             Self::TooFewRollouts { rollouts, global_batch_size } => write!(
                 f,

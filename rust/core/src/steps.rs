@@ -1,4 +1,5 @@
 //! Steps: consecutive runs of whole rollouts.
+use crate::error::Kind;
 use crate::interrupt::{Work, pieces};
 use crate::{Error, OnLeftover, Result};
 use std::borrow::Cow;
@@ -15,8 +16,12 @@ pub(crate) struct Steps {
     pub ranges: Vec<Range<usize>>,
     /// Rollouts in each step.
     pub rollouts: Vec<usize>,
-    /// Samples of rollouts that fill no step, ascending.
+    /// Samples in no step, in no order.
     pub dropped: Vec<u32>,
+    /// How many of each step's samples were taken out of it.
+    taken_out: Vec<usize>,
+    /// Rollouts that fill a step.
+    global_batch_size: usize,
 }
 
 impl Steps {
@@ -49,19 +54,57 @@ impl Steps {
         }
         let steps = rollouts.len();
         let start = |step: usize| if step == 0 { 0 } else { ends[(step * size).min(num_rollouts) - 1] };
-        let mut dropped: Vec<u32> = order[start(steps)..].to_vec();
-        dropped.sort_unstable();
         Ok(Self {
             ranges: (0..steps).map(|step| start(step)..start(step + 1)).collect(),
+            taken_out: vec![0; steps],
+            global_batch_size: size,
+            dropped: order[start(steps)..].to_vec(),
             rollouts,
             samples: order,
-            dropped,
         })
     }
 
-    /// The samples of every step.
-    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.ranges.iter().map(|range| &self.samples[range.clone()])
+    /// The steps without some samples, whose rollouts still count there. A step of which nothing is left is none.
+    pub fn without(self, is_out: impl Fn(u32) -> bool) -> Self {
+        let mut left = Self {
+            samples: Vec::with_capacity(self.samples.len()),
+            ranges: vec![],
+            rollouts: vec![],
+            dropped: self.dropped,
+            taken_out: vec![],
+            global_batch_size: self.global_batch_size,
+        };
+        for (range, rollouts) in self.ranges.into_iter().zip(self.rollouts) {
+            let (start, samples) = (left.samples.len(), &self.samples[range]);
+            for piece in pieces(samples) {
+                left.samples.extend(piece.iter().copied().filter(|&sample| !is_out(sample)));
+                left.dropped.extend(piece.iter().copied().filter(|&sample| is_out(sample)));
+            }
+            let range = start..left.samples.len();
+            if !range.is_empty() {
+                left.taken_out.push(samples.len() - range.len());
+                left.ranges.push(range);
+                left.rollouts.push(rollouts);
+            }
+        }
+        left
+    }
+
+    /// Plans every step, by its number and samples. Behind others, leftovers of which no step can be made get none.
+    pub fn plan_each<'a, T>(&'a self, mut plan: impl FnMut(usize, &'a [u32]) -> Result<T>) -> Result<Vec<T>> {
+        let mut planned = Vec::with_capacity(self.ranges.len());
+        for (step, range) in self.ranges.iter().enumerate() {
+            match plan(step, &self.samples[range.clone()]) {
+                Ok(answer) => planned.push(answer),
+                Err(error) if error.kind() == Kind::Schedule => {
+                    if step == 0 || self.rollouts[step] == self.global_batch_size {
+                        return Err(error.after_dropping(self.taken_out[step]));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(planned)
     }
 }
 

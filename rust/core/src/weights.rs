@@ -1,5 +1,4 @@
 //! The numbers that are balanced: read once, checked once, exact wherever they can be.
-use crate::steps::gather;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -26,6 +25,9 @@ pub(crate) trait Weight:
     fn bits(total: Self) -> i32;
     /// The whole part of the weight times 2^`scale`, which is below 2^62; integers are scaled down only.
     fn scaled(self, scale: i32) -> u64;
+    /// The weight times 2^`by`, which fits; integers lose the bits below one.
+    #[must_use]
+    fn shifted(self, by: i32) -> Self;
     /// The total order; checked weights are never NaN.
     fn order(self, other: Self) -> Ordering {
         self.partial_cmp(&other).unwrap_or(Ordering::Equal)
@@ -51,6 +53,10 @@ impl Weight for u64 {
     fn scaled(self, scale: i32) -> u64 {
         self.checked_shr((-scale).max(0) as u32).unwrap_or(0)
     }
+    fn shifted(self, by: i32) -> Self {
+        let (up, down) = (by.max(0) as u32, (-by).max(0) as u32);
+        self.checked_shl(up).and_then(|up| up.checked_shr(down)).unwrap_or(0)
+    }
 }
 
 impl Weight for u128 {
@@ -70,6 +76,10 @@ impl Weight for u128 {
     }
     fn scaled(self, scale: i32) -> u64 {
         self.checked_shr((-scale).max(0) as u32).unwrap_or(0) as u64
+    }
+    fn shifted(self, by: i32) -> Self {
+        let (up, down) = (by.max(0) as u32, (-by).max(0) as u32);
+        self.checked_shl(up).and_then(|up| up.checked_shr(down)).unwrap_or(0)
     }
 }
 
@@ -91,6 +101,16 @@ impl Weight for f64 {
     fn scaled(self, scale: i32) -> u64 {
         (self * 2_f64.powi(scale)) as u64
     }
+    fn shifted(self, by: i32) -> Self {
+        times_power_of_two(self, by)
+    }
+}
+
+/// A weight as `whole * 2^exponent`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    pub whole: u128,
+    pub exponent: i32,
 }
 
 /// Checked weights: non-negative, and exact wherever they can be.
@@ -199,15 +219,27 @@ impl<'a> Weights<'a> {
         self.len() == 0
     }
 
-    /// The weights of some items, which there must be.
-    pub(crate) fn of(&self, items: &[u32]) -> Weights<'static> {
-        let values = match &self.values {
-            Values::U64(values) => Values::U64(gather(values, items).into_owned().into()),
-            Values::U128(values) => Values::U128(gather(values, items).into_owned()),
-            Values::F64(values) => Values::F64(gather(values, items).into_owned().into()),
+    /// Every weight exactly, floats by their odd whole part.
+    pub(crate) fn parts(&self) -> Vec<Parts> {
+        let scaled = |whole| Parts { whole, exponent: self.exponent };
+        let odd = |&value: &f64| {
+            let (mantissa, exponent) = decode(value);
+            let zeros = mantissa.trailing_zeros() % u64::BITS;
+            Parts { whole: (mantissa >> zeros).into(), exponent: exponent + zeros as i32 }
         };
-        Weights { values, exponent: self.exponent }
+        match &self.values {
+            Values::U64(values) => values.iter().map(|&value| scaled(value.into())).collect(),
+            Values::U128(values) => values.iter().copied().map(scaled).collect(),
+            Values::F64(values) => values.iter().map(odd).collect(),
+        }
     }
+}
+
+/// A non-negative float times 2^`exponent`, or the largest there is.
+pub(crate) fn times_power_of_two(value: f64, exponent: i32) -> f64 {
+    // In two halves, since a power that is out of range may still bring the value into it.
+    let half = exponent / 2;
+    (value * 2_f64.powi(half) * 2_f64.powi(exponent - half)).min(f64::MAX)
 }
 
 /// The floats as multiples of one power of two, and its exponent, if their total stays within 53 bits of it: then
@@ -264,7 +296,7 @@ pub(crate) fn exponent_above(value: f64) -> i32 {
     (value.to_bits() >> 52) as i32 - 1022
 }
 
-/// `value = mantissa * 2^exponent` for a positive finite float.
+/// `value = mantissa * 2^exponent` for a non-negative finite float.
 fn decode(value: f64) -> (u64, i32) {
     const FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
     let bits = value.to_bits();
@@ -325,6 +357,22 @@ mod tests {
             assert!(whole.iter().map(|&value| u128::from(value)).sum::<u128>() * 4 < 1 << 62);
             assert!(whole.is_sorted_by_key(|&value| u64::MAX - value) || values[2] > values[1]);
         }
+    }
+
+    #[test]
+    fn weights_times_powers_of_two() {
+        assert_eq!([3_u64.shifted(2), 13_u64.shifted(-2), 3_u64.shifted(-64)], [12, 3, 0]);
+        assert_eq!([3_u128.shifted(100), 13_u128.shifted(-2), 0_u128.shifted(300)], [3 << 100, 3, 0]);
+        assert_eq!([3_f64.shifted(2), 13_f64.shifted(-2)].map(f64::to_bits), [12.0, 3.25].map(f64::to_bits));
+    }
+
+    #[test]
+    fn powers_of_two_out_of_range_bring_values_into_it() {
+        let close = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-12;
+        assert!(close(times_power_of_two(1e-300, 1990), 1e-300 * 2_f64.powi(1000) * 2_f64.powi(990)));
+        assert!(close(times_power_of_two(1e300, -1990), 1e300 * 2_f64.powi(-1000) * 2_f64.powi(-990)));
+        assert!(close(times_power_of_two(1e300, 1000), f64::MAX));
+        assert!(close(times_power_of_two(3.0, -3), 0.375));
     }
 
     #[test]

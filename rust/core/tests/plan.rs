@@ -200,7 +200,7 @@ fn a_sample_above_the_cap_is_alone_dropped_or_refused() {
     assert_eq!(micro_batches(&with(cap(10)).unwrap()), [vec![0, 3], vec![1], vec![2]]);
     let dropped = with(with_oversize(10, OnOversize::Drop)).unwrap();
     assert_eq!(micro_batches(&dropped), [vec![0, 3], vec![2]]);
-    assert_eq!((&dropped.dropped[..], &dropped.rollouts_per_step[..]), (&[1][..], &[3][..]));
+    assert_eq!((&dropped.dropped[..], &dropped.rollouts_per_step[..]), (&[1][..], &[4][..]));
     let refused = with(with_oversize(10, OnOversize::Error)).unwrap_err();
     let expected = Error::Oversize { amounts: "lengths", index: 1, amount: 11, cap: 10, oversize: 1, samples: 4 };
     assert_eq!(refused, expected);
@@ -209,16 +209,141 @@ fn a_sample_above_the_cap_is_alone_dropped_or_refused() {
 }
 
 #[test]
+fn a_dropped_sample_leaves_its_own_step_only() {
+    let with = |lengths: &[i64], dp_size, rollouts| {
+        let mut request = Request::new(count(dp_size), Packing::FirstFit(with_oversize(10, OnOversize::Drop)));
+        request.global_batch_size = Some(count(rollouts));
+        planned(lengths, &request)
+    };
+    let schedule = with(&[50, 5, 5, 5, 5, 5, 5, 5], 1, 4).unwrap();
+    assert_eq!(micro_batches(&schedule), [vec![1, 2], vec![3], vec![4, 5], vec![6, 7]]);
+    assert_eq!((&schedule.micro_batches_per_step[..], &schedule.rollouts_per_step[..]), (&[2, 2][..], &[4, 4][..]));
+    assert_eq!(schedule.dropped, [0]);
+    assert_eq!(with(&[5, 5, 5, 5, 5, 5, 5, 50], 2, 8).unwrap().dropped, [7]);
+    // What is left must do for the ranks of every step.
+    let refused = with(&[5, 5, 50, 50, 50, 5], 2, 3).unwrap_err();
+    let why = Error::TooFewSamples { step: 1, samples: 1, dp_size: 2 };
+    assert_eq!(refused, Error::AfterDropping { oversize: 2, error: Box::new(why) });
+    let text = "step 1 must hold at least one sample for each of the dp_size = 2 ranks, got 1; 2 more are above \
+                the cap, and dropped with on_oversize='drop'";
+    assert_eq!(refused.to_string(), text);
+    assert_eq!(refused.kind(), Kind::Schedule);
+    // A step of which nothing is left is none.
+    let schedule = with(&[50, 50, 5, 5], 2, 2).unwrap();
+    assert_eq!((schedule.dropped, schedule.rollouts_per_step), (vec![0, 1], vec![2]));
+}
+
+#[test]
+fn padded_tokens_of_dropped_samples_do_not_count() {
+    let plan_with = |on_oversize| {
+        let mut cap = with_pad(1 << 61, 1 << 61, 1);
+        cap.on_oversize = on_oversize;
+        let costs = Weights::from_u64(vec![1; 3]);
+        plan(
+            Lengths::new(&[1, 1 << 61, (1 << 61) + 1]).unwrap(),
+            &costs,
+            &Request::new(count(1), Packing::FirstFit(cap)),
+        )
+    };
+    assert_eq!(plan_with(OnOversize::Alone).unwrap_err(), Error::TotalLength { total: 1 << 63 });
+    assert_eq!(plan_with(OnOversize::Drop).unwrap().dropped, [2]);
+}
+
+#[test]
+fn leftovers_that_cannot_fill_the_ranks_get_no_step() {
+    let with = |packing, samples: usize| {
+        let mut request = Request::new(count(2), packing);
+        request.global_batch_size = Some(count(8));
+        request.on_leftover = OnLeftover::Partial;
+        planned(&vec![5; samples], &request)
+    };
+    let capped = |on_shortage| {
+        let mut how = Capped::new(Objective::Step);
+        how.on_shortage = on_shortage;
+        Packing::Capped(cap(10), how)
+    };
+    let published =
+        [Packing::Fixed { micro_batch_size: count(1) }, Packing::FirstFit(cap(10)), Packing::Flops(cap(10))];
+    for packing in [&published[..], &[capped(OnShortage::Error)]].concat() {
+        let schedule = with(packing, 9).unwrap();
+        assert_eq!((schedule.dropped, schedule.rollouts_per_step), (vec![8], vec![8]), "{packing:?}");
+        assert_eq!(with(packing, 10).unwrap().rollouts_per_step, [8, 2]);
+        // Where they are all there is, nothing would be left of the plan.
+        assert_eq!(with(packing, 1).unwrap_err().kind(), Kind::Schedule);
+    }
+    let repeated = with(capped(OnShortage::Repeat), 9).unwrap();
+    assert_eq!((repeated.dropped, repeated.rollouts_per_step), (vec![], vec![8, 1]));
+    assert_eq!(repeated.is_padding.iter().filter(|&&padding| padding).count(), 1);
+}
+
+#[test]
+fn ranks_go_on_with_what_they_carry() {
+    let with = |carried: Option<&Weights<'_>>, costs: &Weights<'_>| {
+        let mut how = Capped::new(Objective::Step);
+        how.carried = carried;
+        let request = Request::new(count(2), Packing::Capped(cap(100), how));
+        plan(Lengths::new(&[9, 4, 3]).unwrap(), costs, &request)
+    };
+    let heavy_rank = |carried: &Weights<'_>, costs: &Weights<'_>| {
+        let batches = micro_batches(&with(Some(carried), costs).unwrap());
+        batches.iter().position(|batch| batch == &[0]).unwrap()
+    };
+    let costs = Weights::from_u64(vec![9, 4, 3]);
+    assert_eq!(with(None, &costs).unwrap(), with(Some(&Weights::from_u64(vec![0, 0])), &costs).unwrap());
+    let beyond = Weights::from_u128(vec![9 << 100, 4 << 100, 3 << 100]).unwrap();
+    let floats = |values: &[f64]| Weights::from_f64(values.to_vec()).unwrap();
+    for costs in [&costs, &beyond, &floats(&[4.5, 2.0, 1.5]), &floats(&[0.9, 0.4, 0.3])] {
+        for (more, less) in [(1.0, 0.0), (0.3, 0.1), (1e300, 1e299)] {
+            assert_eq!(heavy_rank(&floats(&[less, more]), costs), 0, "{less} {more} {costs:?}");
+            assert_eq!(heavy_rank(&floats(&[more, less]), costs), 1, "{more} {less} {costs:?}");
+        }
+    }
+    // Exact as far as 128 bits reach.
+    let large = Weights::from_u128(vec![1 << 126, (1 << 126) - 1]).unwrap();
+    assert_eq!([&costs, &beyond].map(|costs| heavy_rank(&large, costs)), [1, 1]);
+    for (more, less) in [(0.1 + f64::EPSILON, 0.1), (1e-30, 0.0)] {
+        assert_eq!(heavy_rank(&floats(&[more, less]), &costs), 1);
+    }
+    let refused = with(Some(&Weights::from_u64(vec![1; 3])), &costs).unwrap_err();
+    assert_eq!(refused, Error::Loads { loads: 3, dp_size: 2 });
+    assert_eq!(refused.to_string(), "carried must hold one load for each of the dp_size = 2 ranks, got 3");
+}
+
+#[test]
+fn loads_are_added_in_one_unit() {
+    // Steps of two samples: the second goes by what was carried and the first together.
+    let parts = |carried: Weights<'_>, costs: Weights<'_>| {
+        let mut how = Capped::new(Objective::Step);
+        how.carried = Some(&carried);
+        let mut request = Request::new(count(2), Packing::Capped(cap(1), how));
+        request.global_batch_size = Some(count(2));
+        micro_batches(&plan(Lengths::new(&[1; 4]).unwrap(), &costs, &request).unwrap())
+    };
+    let floats = |values: &[f64]| Weights::from_f64(values.to_vec()).unwrap();
+    let ints = |values: &[u64]| Weights::from_u64(values.to_vec());
+    let (crossed, straight) = ([[0], [3], [1], [2]], [[0], [2], [1], [3]]);
+    // Sample 0 goes to rank 0, which carries less; sample 2 to the rank that then has less.
+    assert_eq!(parts(ints(&[0, 1]), ints(&[3, 1, 3, 1])), crossed);
+    assert_eq!(parts(ints(&[0, 3]), ints(&[3, 1, 3, 1])), straight);
+    assert_eq!(parts(floats(&[0.0, 1.75]), ints(&[3, 1, 3, 1])), crossed);
+    assert_eq!(parts(floats(&[0.0, 2.25]), ints(&[3, 1, 3, 1])), straight);
+    assert_eq!(parts(ints(&[0, 1]), floats(&[3.5, 1.0, 3.5, 1.0])), crossed);
+    assert_eq!(parts(ints(&[0, 3]), floats(&[3.5, 1.0, 3.5, 1.0])), straight);
+    assert_eq!(parts(ints(&[0, 1]), floats(&[3.1, 1.3, 3.1, 1.3])), crossed);
+    assert_eq!(parts(ints(&[0, 3]), floats(&[3.1, 1.3, 3.1, 1.3])), straight);
+}
+
+#[test]
 fn dropped_samples_take_their_ids_costs_and_second_amounts_with_them() {
     let mut how = Capped::new(Objective::Step);
     how.extra_budget = Some(ExtraBudget { amounts: &[1, 1, 9, 1, 1], cap: 2 });
     let mut request = Request::new(count(2), Packing::Capped(with_oversize(10, OnOversize::Drop), how));
     request.rollout_ids = Some(&[1, 2, 3, 4, 4]);
-    request.global_batch_size = Some(count(2));
+    request.global_batch_size = Some(count(4));
     let schedule = planned(&[20, 4, 4, 4, 4], &request).unwrap();
     let mut samples = schedule.samples.clone();
     samples.sort_unstable();
-    assert_eq!((samples, schedule.dropped), (vec![1, 3, 4], vec![0, 2]));
+    assert_eq!((samples, schedule.dropped, schedule.rollouts_per_step), (vec![1, 3, 4], vec![0, 2], vec![4]));
     let mut how = Capped::new(Objective::Step);
     how.extra_budget = Some(ExtraBudget { amounts: &[1, 3], cap: 2 });
     let request = Request::new(count(1), Packing::Capped(with_oversize(10, OnOversize::Error), how));
@@ -228,7 +353,7 @@ fn dropped_samples_take_their_ids_costs_and_second_amounts_with_them() {
     // Rollouts that fill no step stand beside them, in order.
     let mut request = Request::new(count(1), Packing::FirstFit(with_oversize(10, OnOversize::Drop)));
     request.global_batch_size = Some(count(2));
-    assert_eq!(planned(&[4, 4, 4, 11], &request).unwrap().dropped, [2, 3]);
+    assert_eq!(planned(&[4, 11, 4, 4, 11], &request).unwrap().dropped, [1, 4]);
 }
 
 #[test]

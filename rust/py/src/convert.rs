@@ -157,13 +157,19 @@ pub struct PlanRequest<'py> {
     effort: u64,
     padded: bool,
     extra_budget: Option<(Ints<'py>, u64)>,
+    #[pyo3(default)]
+    carried: Option<Numbers<'py>>,
     on_leftover: OnLeftover,
     on_oversize: OnOversize,
     on_shortage: OnShortage,
 }
 
 impl PlanRequest<'_> {
-    pub fn read(&self) -> Answer<Request<'_>> {
+    pub fn carried(&self) -> Answer<Option<Weights<'_>>> {
+        self.carried.as_ref().map(|loads| loads.read("carried")).transpose()
+    }
+
+    pub fn read<'a>(&'a self, carried: Option<&'a Weights<'a>>) -> Answer<Request<'a>> {
         let missing = |name| PyValueError::new_err(format!("{name} must be given for this packing, got None"));
         let cap = || {
             let mut cap = Cap::new(self.max_tokens.ok_or_else(|| missing("max_tokens"))?);
@@ -178,7 +184,7 @@ impl PlanRequest<'_> {
             }
             Method::FirstFit => Packing::FirstFit(cap()?),
             Method::Flops => Packing::Flops(cap()?),
-            Method::Capped => Packing::Capped(cap()?, self.capped()?),
+            Method::Capped => Packing::Capped(cap()?, self.capped(carried)?),
         };
         let mut request = Request::new(self.dp_size, packing);
         request.micro_batch_multiple = self.micro_batch_multiple;
@@ -189,10 +195,11 @@ impl PlanRequest<'_> {
         Ok(request)
     }
 
-    fn capped(&self) -> Answer<Capped<'_>> {
+    fn capped<'a>(&'a self, carried: Option<&'a Weights<'a>>) -> Answer<Capped<'a>> {
         let objective = self.objective.0(Pipeline::new(self.pipeline_stages, self.micro_batch_overhead)?);
         let mut capped = Capped::new(objective);
         capped.effort = self.effort;
+        capped.carried = carried;
         capped.padded = self.padded;
         if let Some((amounts, cap)) = &self.extra_budget {
             capped.extra_budget = Some(core::ExtraBudget { amounts: amounts.as_slice()?, cap: *cap });

@@ -95,7 +95,8 @@ mod _core {
         costs: Numbers<'py>,
         request: PlanRequest<'py>,
     ) -> Answer<Plan<'py>> {
-        let (lengths, costs, request) = (lengths.as_slice()?, costs.read("costs")?, request.read()?);
+        let (lengths, costs, carried) = (lengths.as_slice()?, costs.read("costs")?, request.carried()?);
+        let request = request.read(carried.as_ref())?;
         let plan = detached(py, || core::plan(Lengths::new(lengths)?, &costs, &request))?;
         Ok(Plan::new(py, plan))
     }

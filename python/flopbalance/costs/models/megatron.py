@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ _OTHER_LAYERS = (
     "heterogeneous_layers_config_path",
     "moe_latent_size",
 )
+# What names code that builds the layers, of whatever kind.
+_OWN_LAYERS = ("spec", "custom_model_provider_path")
 
 
 def read_megatron(args: Any) -> Decoder:
@@ -34,6 +37,11 @@ def read_megatron(args: Any) -> Decoder:
     ------
     ValueError
         A field is missing or has no sensible value; the message names it.
+
+    Warns
+    -----
+    UserWarning
+        Code of the trainer's own builds the layers, and no field says how they attend, so that all count as in full.
     """
     fields = Fields(args, "args")
     for field in _OTHER_LAYERS:
@@ -45,8 +53,26 @@ def read_megatron(args: Any) -> Decoder:
     full = _latent_attention(fields, variant, num_layers) if latent else [_attention(fields, hidden)] * num_layers
     kinds = _kinds(fields, variant, num_layers)
     window = _window(fields) if "sliding_attention" in kinds else None
-    layers = tuple(map(Layer, mixers(fields, kinds, full, window), _mlps(fields, num_layers)))
+    attend = list(mixers(fields, kinds, full, window))
+    if fields.get("layer_types") is None and all(getattr(mixer, "window", 0) is None for mixer in attend):
+        _warn_of_own_layers(fields)
+    layers = tuple(map(Layer, attend, _mlps(fields, num_layers)))
     return Decoder(hidden, fields.size("vocab_size", "padded_vocab_size"), layers)
+
+
+def _warn_of_own_layers(fields: Fields) -> None:
+    """Warn where the fields need not describe the layers; "local" are those of the trainer's library."""
+    for field in _OWN_LAYERS:
+        value = fields.get(field)
+        named = value if isinstance(value, str) else " ".join(map(str, value or ()))
+        if named and named != "local":
+            warnings.warn(
+                f"{fields.name(field)} = {named} may build other layers than the arguments tell, of which all count as "
+                "full attention: FLOPs may be several times too many. The model's Hugging Face configuration "
+                "(flops_model='hf_checkpoint' or CostModel.from_hf_config), a saved cost or an object with "
+                "flops(lengths) tells them",
+                stacklevel=2,
+            )
 
 
 def _attention(fields: Fields, hidden: int) -> Attention:

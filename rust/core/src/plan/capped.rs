@@ -1,11 +1,12 @@
 //! Planning within the cap, step by step: whole costs for the search, repeats where samples are short, and what ranks
 //! carry from one step to the next.
 use crate::capped::{Caps, Shortage, StepProblem, WholeObjective, plan_step};
+use crate::plan::carried::Carried;
 use crate::plan::limits::Limits;
 use crate::plan::request::{Capped, Objective, OnShortage, Request};
 use crate::plan::schedule::Step;
 use crate::steps::{Steps, gather};
-use crate::weights::{Weight, exponent_above, whole};
+use crate::weights::{Weight, exponent_above, times_power_of_two, whole};
 use crate::{Error, Groups, Result};
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -20,12 +21,13 @@ pub(crate) fn plan_capped<'a, W: Weight>(
     limits: &Limits<'_>,
     costs: &[W],
     exponent: i32,
+    carried: Carried<W>,
     steps: &'a Steps,
     request: &Request<'_>,
     how: &Capped<'_>,
 ) -> Result<Vec<Step<'a>>> {
-    let mut planner = Planner { limits, costs, exponent, request, how, carried: vec![] };
-    steps.iter().enumerate().map(|(number, samples)| planner.step(number, samples)).collect()
+    let mut planner = Planner { limits, costs, exponent, request, how, carried };
+    steps.plan_each(|number, samples| planner.step(number, samples))
 }
 
 struct Planner<'a, W> {
@@ -34,8 +36,7 @@ struct Planner<'a, W> {
     exponent: i32,
     request: &'a Request<'a>,
     how: &'a Capped<'a>,
-    /// What every rank was given so far; of no rank before a step has samples for all.
-    carried: Vec<W>,
+    carried: Carried<W>,
 }
 
 impl<W: Weight> Planner<'_, W> {
@@ -79,16 +80,13 @@ impl<W: Weight> Planner<'_, W> {
             effort: self.how.effort,
         };
         if samples.len() >= problem.dp_size {
-            self.carried.resize(problem.dp_size, W::default());
+            self.carried.fill(problem.dp_size);
         }
-        let mut least_first: Vec<usize> = (0..self.carried.len()).collect();
-        least_first.sort_by(|&one, &other| self.carried[one].order(self.carried[other]));
-        let planned = plan_step(&problem, &least_first)?;
-        let of_rank = planned.len() / self.carried.len();
-        for (rank, carried) in self.carried.iter_mut().enumerate() {
+        let planned = plan_step(&problem, &self.carried.least_first())?;
+        let of_rank = planned.len() / problem.dp_size;
+        for rank in 0..problem.dp_size {
             let items = (rank * of_rank..(rank + 1) * of_rank).flat_map(|micro_batch| planned.get(micro_batch));
-            let costs = items.map(|&item| self.costs[samples[item as usize] as usize]);
-            *carried = costs.fold(*carried, W::saturating_plus);
+            self.carried.add(rank, items.map(|&item| self.costs[samples[item as usize] as usize]));
         }
         Ok(planned)
     }
@@ -139,18 +137,11 @@ impl<W: Weight> Planner<'_, W> {
     }
 }
 
-/// A non-negative float times 2^`exponent`, or the largest there is.
-fn times_power_of_two(value: f64, exponent: i32) -> f64 {
-    // In two halves, since a power that is out of range may still bring the value into it.
-    let half = exponent / 2;
-    (value * 2_f64.powi(half) * 2_f64.powi(exponent - half)).min(f64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pipeline;
     use crate::plan::request::{Cap, Packing};
-    use crate::{OnLeftover, Pipeline};
     use std::num::NonZeroU64;
 
     /// The costs of all samples and the objective, in whole numbers.
@@ -159,10 +150,9 @@ mod tests {
         let cap = Cap::new(NonZeroU64::MIN);
         let request = Request::new(NonZeroUsize::MIN, Packing::Capped(cap, how));
         let limits = Limits { tokens: vec![1; costs.len()].into(), max_tokens: 1, extra: None };
-        let planner =
-            Planner { limits: &limits, costs, exponent, request: &request, how: &how, carried: vec![W::default()] };
-        let steps = Steps::new(costs.len(), None, None, OnLeftover::Drop).unwrap();
-        planner.whole(steps.iter().next().unwrap())
+        let carried = Carried::none();
+        let planner = Planner { limits: &limits, costs, exponent, request: &request, how: &how, carried };
+        planner.whole(&(0..costs.len() as u32).collect::<Vec<_>>())
     }
 
     fn pipeline(overhead: f64) -> Objective {
@@ -190,14 +180,5 @@ mod tests {
         let (costs, objective) = whole_of(&[5_u64 << 10], -10, pipeline(3.0));
         let expected = WholeObjective::Pipeline { stages: 4, micro_batch_overhead: 3 << 10 };
         assert_eq!((&costs[..], objective), (&[5 << 10][..], expected));
-    }
-
-    #[test]
-    fn powers_of_two_out_of_range_bring_values_into_it() {
-        let close = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-12;
-        assert!(close(times_power_of_two(1e-300, 1990), 1e-300 * 2_f64.powi(1000) * 2_f64.powi(990)));
-        assert!(close(times_power_of_two(1e300, -1990), 1e300 * 2_f64.powi(-1000) * 2_f64.powi(-990)));
-        assert!(close(times_power_of_two(1e300, 1000), f64::MAX));
-        assert!(close(times_power_of_two(3.0, -3), 0.375));
     }
 }

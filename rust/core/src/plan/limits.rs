@@ -1,6 +1,6 @@
-//! What samples need of a micro-batch, padded as they will be; and which samples are planned at all.
-use crate::plan::request::{Cap, ExtraBudget, OnOversize, Packing, Request};
-use crate::steps::gather;
+//! What samples need of a micro-batch, padded as they will be; and which samples fit none.
+use crate::plan::request::{ExtraBudget, OnOversize, Packing, Request};
+use crate::steps::{Steps, gather};
 use crate::{Error, Lengths, Result};
 use std::borrow::Cow;
 
@@ -14,32 +14,11 @@ pub(crate) struct Limits<'a> {
     pub extra: Option<(Cow<'a, [i64]>, i64)>,
 }
 
-/// Which samples are planned, where some are not.
-pub(crate) struct Kept(Option<(Vec<u32>, Vec<u32>)>);
-
-impl Kept {
-    /// The number that a planned sample has among all.
-    pub fn original(&self, sample: u32) -> u32 {
-        self.0.as_ref().map_or(sample, |(kept, _)| kept[sample as usize])
-    }
-
-    /// The planned samples; `None` for all.
-    pub fn samples(&self) -> Option<&[u32]> {
-        self.0.as_ref().map(|(kept, _)| &kept[..])
-    }
-
-    /// The others, ascending.
-    pub fn dropped(&self) -> &[u32] {
-        self.0.as_ref().map_or(&[], |(_, dropped)| dropped)
-    }
-}
-
 impl<'a> Limits<'a> {
-    /// Checks and rounds; samples above a cap are refused or left out as the cap says.
-    pub fn new(lengths: Lengths<'a>, request: &Request<'a>) -> Result<(Self, Kept)> {
+    /// Checks and rounds; samples above a cap are refused where the request says so.
+    pub fn new(lengths: Lengths<'a>, request: &Request<'a>) -> Result<Self> {
         let Some(cap) = request.packing.cap() else {
-            let limits = Self { tokens: Cow::Borrowed(lengths.values()), max_tokens: i64::MAX, extra: None };
-            return Ok((limits, Kept(None)));
+            return Ok(Self { tokens: Cow::Borrowed(lengths.values()), max_tokens: i64::MAX, extra: None });
         };
         let max_tokens = cap.max_tokens.get();
         let of_batch = cap.pad_to.micro_batch.get();
@@ -55,38 +34,37 @@ impl<'a> Limits<'a> {
             max_tokens: i64::try_from(max_tokens - max_tokens % of_batch).unwrap_or(i64::MAX),
             extra,
         };
-        let (limits, kept) = limits.keep(cap)?;
-        if cap.pad_to.sample.get() > 1 {
-            Lengths::new(&limits.tokens)?; // the sum of those that are kept may no longer fit 63 bits
+        if cap.on_oversize == OnOversize::Error {
+            limits.refuse_oversize()?;
         }
-        Ok((limits, kept))
+        Ok(limits)
     }
 
-    /// Leaves out samples above a cap, or refuses them.
-    fn keep(self, cap: &Cap) -> Result<(Self, Kept)> {
-        let samples = self.tokens.len();
-        let all = |limits| Ok((limits, Kept(None)));
-        if cap.on_oversize == OnOversize::Alone {
-            return all(self);
-        }
-        let (dropped, kept): (Vec<u32>, Vec<u32>) =
-            (0..samples as u32).partition(|&sample| self.oversize(sample as usize).is_some());
-        let Some(&first) = dropped.first() else { return all(self) };
-        if cap.on_oversize == OnOversize::Error {
-            let index = first as usize;
-            let (amounts, amount, cap) = self.oversize(index).unwrap_or_default();
-            return Err(Error::Oversize { amounts, index, amount, cap, oversize: dropped.len(), samples });
-        }
-        if kept.is_empty() {
-            return Err(Error::AllOversize { samples });
-        }
-        let of = |amounts: &[i64]| gather(amounts, &kept).into_owned().into();
-        let limits = Self {
-            tokens: of(&self.tokens),
-            max_tokens: self.max_tokens,
-            extra: self.extra.map(|(amounts, cap)| (of(&amounts), cap)),
+    /// The steps without samples above a cap where the request drops these.
+    pub fn keep(&self, steps: Steps, request: &Request<'_>) -> Result<Steps> {
+        let Some(cap) = request.packing.cap() else { return Ok(steps) };
+        let steps = match cap.on_oversize {
+            OnOversize::Drop => steps.without(|sample| self.oversize(sample as usize).is_some()),
+            _ => steps,
         };
-        Ok((limits, Kept(Some((kept, dropped)))))
+        if steps.ranges.is_empty() {
+            return Err(Error::AllOversize { samples: steps.dropped.len() });
+        }
+        if cap.pad_to.sample.get() > 1 {
+            Lengths::new(&gather(&self.tokens, &steps.samples))?; // the sum may no longer fit 63 bits
+        }
+        Ok(steps)
+    }
+
+    fn refuse_oversize(&self) -> Result<()> {
+        let samples = self.tokens.len();
+        let mut oversize = (0..samples).filter_map(|index| Some((index, self.oversize(index)?)));
+        match oversize.next() {
+            None => Ok(()),
+            Some((index, (amounts, amount, cap))) => {
+                Err(Error::Oversize { amounts, index, amount, cap, oversize: 1 + oversize.count(), samples })
+            }
+        }
     }
 
     /// The first cap that a sample exceeds by itself: the amounts' name, the sample's and the cap.

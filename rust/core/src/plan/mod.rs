@@ -1,15 +1,17 @@
 //! The whole way from lengths and costs to a schedule: steps, packing, alignment, dealing to ranks.
 mod capped;
+mod carried;
 mod limits;
 mod published;
 mod request;
 mod schedule;
 
-use crate::steps::{Steps, gather};
+use crate::steps::Steps;
 use crate::weights::{Values, Weights};
 use crate::{Error, Lengths, Result};
 use capped::plan_capped;
-use limits::{Kept, Limits};
+use carried::Carried;
+use limits::Limits;
 use published::plan_published;
 pub use request::{
     Cap, Capped, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Pipeline, Request,
@@ -50,37 +52,28 @@ pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) ->
             _ => {}
         }
     }
-    let (limits, kept) = Limits::new(lengths, request)?;
-    let Some(some) = kept.samples() else { return plan_kept(lengths, &limits, &kept, costs, request) };
-    let ids = request.rollout_ids.map(|ids| gather(ids, some));
-    let request = Request { rollout_ids: ids.as_deref(), ..*request };
-    plan_kept(lengths, &limits, &kept, &costs.of(some), &request)
-}
-
-/// Plans the samples that are kept; costs and request are of these alone.
-fn plan_kept(
-    lengths: Lengths<'_>,
-    limits: &Limits<'_>,
-    kept: &Kept,
-    costs: &Weights<'_>,
-    request: &Request<'_>,
-) -> Result<Schedule> {
-    let steps = Steps::new(limits.tokens.len(), request.rollout_ids, request.global_batch_size, request.on_leftover)?;
+    let limits = Limits::new(lengths, request)?;
+    let steps = Steps::new(samples, request.rollout_ids, request.global_batch_size, request.on_leftover)?;
+    let steps = limits.keep(steps, request)?;
+    let (exponent, dp_size) = (costs.exponent, request.dp_size.get());
     let planned = match (&request.packing, &costs.values) {
         (Packing::Capped(_, how), Values::U64(values)) => {
             // Repeated samples may carry a sum of theirs past 64 bits.
             let values: Vec<u128> = values.iter().map(|&cost| cost.into()).collect();
-            plan_capped(limits, &values, costs.exponent, &steps, request, how)
+            let carried = Carried::exact(how.carried, &values, exponent, dp_size)?;
+            plan_capped(&limits, &values, exponent, carried, &steps, request, how)
         }
         (Packing::Capped(_, how), Values::U128(values)) => {
-            plan_capped(limits, values, costs.exponent, &steps, request, how)
+            let carried = Carried::exact(how.carried, values, exponent, dp_size)?;
+            plan_capped(&limits, values, exponent, carried, &steps, request, how)
         }
         (Packing::Capped(_, how), Values::F64(values)) => {
-            plan_capped(limits, values, costs.exponent, &steps, request, how)
+            let carried = Carried::rounded(how.carried, dp_size)?;
+            plan_capped(&limits, values, exponent, carried, &steps, request, how)
         }
-        (_, Values::U64(values)) => plan_published(limits, values, &steps, request),
-        (_, Values::U128(values)) => plan_published(limits, values, &steps, request),
-        (_, Values::F64(values)) => plan_published(limits, values, &steps, request),
+        (_, Values::U64(values)) => plan_published(&limits, values, &steps, request),
+        (_, Values::U128(values)) => plan_published(&limits, values, &steps, request),
+        (_, Values::F64(values)) => plan_published(&limits, values, &steps, request),
     };
-    Ok(Schedule::new(&lengths, kept, &steps, &planned?, request.dp_size.get()))
+    Ok(Schedule::new(&lengths, &steps, &planned?, dp_size))
 }

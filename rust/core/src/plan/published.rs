@@ -17,14 +17,13 @@ pub(crate) fn plan_published<'a, W: Weight>(
     steps: &'a Steps,
     request: &Request<'_>,
 ) -> Result<Vec<Step<'a>>> {
-    let plan_step = |(number, samples): (usize, &'a [u32])| {
+    steps.plan_each(|number, samples| {
         let (lengths, costs) = (gather(&limits.tokens, samples), gather(costs, samples));
         let mut micro_batches = pack(&lengths, &costs, limits.max_tokens, request);
         align(&mut micro_batches, &lengths, number, request)?;
         let ranks = deal(&micro_batches, &costs, request);
         Ok(Step { samples: samples.into(), micro_batches, ranks })
-    };
-    steps.iter().enumerate().map(plan_step).collect()
+    })
 }
 
 fn pack<W: Weight>(lengths: &[i64], costs: &[W], max_tokens: i64, request: &Request<'_>) -> Groups {

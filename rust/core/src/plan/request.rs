@@ -1,5 +1,5 @@
 //! What a plan is asked for.
-use crate::{Error, Result};
+use crate::{Error, Result, Weights};
 use std::num::{NonZeroU64, NonZeroUsize};
 
 /// What a plan is asked for: made by [`Request::new`], then changed field by field.
@@ -121,6 +121,9 @@ pub struct Capped<'a> {
     pub padded: bool,
     /// A second amount of every sample, with a cap of its own.
     pub extra_budget: Option<ExtraBudget<'a>>,
+    /// What every rank carries from before, in the unit of costs; nothing when `None`. The rank that carries the least
+    /// gets the heaviest part of the first step.
+    pub carried: Option<&'a Weights<'a>>,
     /// Pairs of samples that may be looked at, for each start and sample. More is never worse and takes longer.
     pub effort: u64,
     /// What happens to a step of fewer samples than micro-batches.
@@ -134,7 +137,14 @@ impl Capped<'_> {
     /// One cap, and an effort of [`Capped::EFFORT`].
     #[must_use]
     pub fn new(objective: Objective) -> Self {
-        Self { objective, padded: false, extra_budget: None, effort: Self::EFFORT, on_shortage: OnShortage::Error }
+        Self {
+            objective,
+            padded: false,
+            extra_budget: None,
+            carried: None,
+            effort: Self::EFFORT,
+            on_shortage: OnShortage::Error,
+        }
     }
 }
 
@@ -211,7 +221,7 @@ pub enum OnLeftover {
     /// They are in no step.
     #[default]
     Drop,
-    /// They make a last, smaller step.
+    /// They make a last, smaller step; where the ranks cannot be filled with them, they are in no step.
     Partial,
     /// They are refused.
     Error,
@@ -224,7 +234,7 @@ pub enum OnOversize {
     /// It gets a micro-batch of its own.
     #[default]
     Alone,
-    /// It is dropped, as if it were not there.
+    /// It is dropped from its step.
     Drop,
     /// It is refused.
     Error,

@@ -1,7 +1,6 @@
 //! The planned steps as flat arrays.
 use crate::Groups;
 use crate::interrupt::Work;
-use crate::plan::limits::Kept;
 use crate::steps::Steps;
 use std::borrow::Cow;
 
@@ -34,8 +33,9 @@ pub(crate) struct Step<'a> {
 }
 
 impl Schedule {
-    /// Puts the planned steps together, rank by rank, in terms of all samples and their own lengths.
-    pub(crate) fn new(lengths: &[i64], kept: &Kept, steps: &Steps, planned: &[Step<'_>], dp_size: usize) -> Self {
+    /// Puts the planned steps together, rank by rank; what is planned no more, from the first on that is missing, is
+    /// dropped.
+    pub(crate) fn new(lengths: &[i64], steps: &Steps, planned: &[Step<'_>], dp_size: usize) -> Self {
         let mut schedule = Self { micro_batch_offsets: vec![0], ..Self::default() };
         let mut work = Work::default();
         for rank in 0..dp_size {
@@ -43,7 +43,7 @@ impl Schedule {
                 for &micro_batch in step.ranks.get(rank) {
                     let items = step.micro_batches.get(micro_batch as usize);
                     work.did(8 + 4 * items.len());
-                    let samples = items.iter().map(|&item| kept.original(step.samples[item as usize]));
+                    let samples = items.iter().map(|&item| step.samples[item as usize]);
                     schedule.samples.extend(samples.clone().map(i64::from));
                     schedule.is_padding.extend(items.iter().map(|&item| item as usize >= range.len()));
                     schedule.micro_batch_offsets.push(schedule.samples.len() as i64);
@@ -52,9 +52,10 @@ impl Schedule {
             }
         }
         schedule.micro_batches_per_step = planned.iter().map(|step| step.ranks.get(0).len() as i64).collect();
-        schedule.rollouts_per_step = steps.rollouts.iter().map(|&rollouts| rollouts as i64).collect();
-        schedule.dropped = steps.dropped.iter().map(|&sample| kept.original(sample).into()).collect();
-        schedule.dropped.extend(kept.dropped().iter().map(|&sample| i64::from(sample)));
+        let rollouts = steps.rollouts.iter().take(planned.len());
+        schedule.rollouts_per_step = rollouts.map(|&rollouts| rollouts as i64).collect();
+        let leftovers = steps.ranges[planned.len()..].iter().flat_map(|range| &steps.samples[range.clone()]);
+        schedule.dropped = steps.dropped.iter().chain(leftovers).map(|&sample| sample.into()).collect();
         schedule.dropped.sort_unstable();
         schedule
     }
