@@ -394,7 +394,10 @@ def test_bad_arguments_are_refused_by_name(changes, message):
     ("changes", "message"),
     [
         ({"global_batch_size": 5}, r"num_rollouts.*4.*5|num_rollouts.*5.*4|5.*num_rollouts.*4"),
-        ({"rollout_ids": [1, 1, 1, 1], "global_batch_size": 2}, r"num_rollouts"),
+        (
+            {"rollout_ids": [1, 1, 1, 1], "global_batch_size": 2},
+            r"the number of rollouts must be >= global_batch_size, 2, to fill one step, got 1",
+        ),
         ({"lengths": []}, r"num_rollouts|lengths"),
         ({"dp_size": 5}, r"5"),
         ({"global_batch_size": 1}, r"at least one sample.*dp_size = 2"),
@@ -409,7 +412,7 @@ def test_impossible_schedules_are_refused(changes, message):
 
 
 def test_trainers_may_catch_an_assertion_error():
-    with pytest.raises(AssertionError, match="num_rollouts"):
+    with pytest.raises(AssertionError, match="number of rollouts"):
         build(build_dp_schedule, {**DYNAMIC, "max_tokens_per_gpu": 10}, [1, 2, 3], batch=4)
 
 
@@ -492,7 +495,7 @@ class TestWhatOnceSlippedThrough:
             plan([1, 2], dp_size=1, max_tokens=9, packing="capped", objective="pipeline", micro_batch_overhead=overhead)
 
     def test_dropping_everything_says_so(self):
-        with pytest.raises(ScheduleError, match="on_oversize must leave a sample, got 'drop' where all 2"):
+        with pytest.raises(ScheduleError, match="on_oversize must leave a sample, got drop where all 2"):
             plan([99, 98], dp_size=1, max_tokens=9, on_oversize="drop")
 
     def test_oversize_names_the_cap_that_is_exceeded(self):

@@ -98,7 +98,11 @@ def check_costs(
     if len(batches) < 2:
         raise ValueError(f"micro_batches must hold at least two to compare, got {len(batches)}")
     predicted = _predict(cost, batches)
-    scale = float(np.median(times / predicted))
+    with np.errstate(over="ignore", under="ignore"):
+        ratios = times / predicted
+    if not (np.isfinite(ratios) & (ratios > np.finfo(float).tiny)).all():
+        raise ValueError(f"seconds must be within 300 orders of magnitude of the cost, got ratios like {ratios[0]:g}")
+    scale = float(np.median(ratios))
     error = float(np.abs(scale * predicted / times - 1).mean())
     correlation = _rank_correlation(predicted, times)
     if isinstance(micro_batches, Schedule):

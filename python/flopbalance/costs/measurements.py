@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, as_integers, as_lengths
+from flopbalance.checks import Ints, as_integers, as_lengths, shown
 from flopbalance.schedules.schedule import RankSchedule, Schedule, micro_batch_sums, planned_lengths
 
 MicroBatchesLike: TypeAlias = (
@@ -68,6 +68,11 @@ class MicroBatches:
         elif isinstance(micro_batches, tuple) and len(micro_batches) == 2:
             flat, offsets = as_lengths(micro_batches[0], "lengths"), as_integers(micro_batches[1], "offsets")
         else:
+            if isinstance(micro_batches, (str, bytes)) or not getattr(
+                micro_batches, "ndim", hasattr(micro_batches, "__len__")
+            ):
+                forms = "a schedule, a tuple of lengths and offsets, or a sequence of micro-batches"
+                raise ValueError(f"micro_batches must be {forms}, got {shown(micro_batches)}")
             batches = [as_lengths(batch, f"micro_batches[{i}]") for i, batch in enumerate(micro_batches)]
             flat = np.concatenate(batches) if batches else np.empty(0, dtype=np.int64)
             offsets = np.cumsum([0, *map(len, batches)])

@@ -150,7 +150,9 @@ def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
     197952.0
     """
     # Not sum(), which compensates its rounding from Python 3.12 on.
-    return functools.reduce(operator.add, PublishedFlops(args).terms(seqlens).ravel().tolist(), 0)
+    return functools.reduce(
+        operator.add, PublishedFlops(args).terms(as_lengths(seqlens, "seqlens")).ravel().tolist(), 0
+    )
 
 
 def _dense_width(fields: Fields) -> int:

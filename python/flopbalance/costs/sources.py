@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from flopbalance.checks import CostFunction
+from flopbalance.checks import CostFunction, likely, shown
 from flopbalance.costs.exact import CostModel
 from flopbalance.costs.fitted import FittedCost
 from flopbalance.costs.models.shapes import load_shape
@@ -45,8 +45,9 @@ def select_flops_model(args: Any, name: str = "published") -> CostFunction:
     >>> [select_flops_model(tiny, name).flops([1, 10]).tolist() for name in ("published", "exact")]
     [[17472.0, 180480.0], [17536, 181120]]
     """
-    if name not in FLOPS_MODELS:
-        raise ValueError(f"flops_model must be one of {', '.join(FLOPS_MODELS)}, got {name!r}")
+    if not (isinstance(name, str) and name in FLOPS_MODELS):
+        names = ", ".join(FLOPS_MODELS)
+        raise ValueError(f"flops_model must be one of {names}, got {shown(name)}{likely(name, FLOPS_MODELS)}")
     return PublishedFlops(args) if name == "published" else CostModel.from_args(args)
 
 
@@ -106,7 +107,7 @@ def save_cost(cost: CostModel | FittedCost, path: str | os.PathLike[str]) -> Non
     """
     kind = next((kind for kind, known in _KINDS.items() if isinstance(cost, known)), None)
     if kind is None:
-        raise ValueError(f"cost must be a CostModel or a FittedCost, got {cost!r}")
+        raise ValueError(f"cost must be a CostModel or a FittedCost, got {shown(cost)}")
     values = {name: value for name, value in dataclasses.asdict(cost).items() if name != "components"}
     Path(path).write_text(json.dumps({_MARK: kind, **values}, indent=1) + "\n", encoding="utf-8")
 
@@ -133,7 +134,7 @@ def load_cost(path: str | os.PathLike[str]) -> CostModel | FittedCost:
 def _from_document(values: dict[str, Any], path: Path) -> CostModel | FittedCost:
     kind = values.pop(_MARK, None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"{path}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {kind!r}")
+        raise ValueError(f"{path}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {shown(kind)}")
     try:
         values["windows"] = tuple((window, cost) for window, cost in values.get("windows", ()))
         return _KINDS[kind](**values)

@@ -1,9 +1,11 @@
 """Command-line arguments for a trainer, and the rules between them."""
 
 import argparse
+import functools
+from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 
-from flopbalance.checks import as_count
+from flopbalance.checks import likely, shown
 from flopbalance.costs.sources import FLOPS_MODELS
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
@@ -123,6 +125,8 @@ def add_balance_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentP
     >>> args.balance_data, args.micro_batch_size, args.log_probs_max_tokens_per_gpu
     (True, 4, 8192)
     """
+    if not isinstance(parser, argparse.ArgumentParser):
+        raise ValueError(f"parser must be an argparse.ArgumentParser, got {shown(parser)}")
     # argparse has no public way to ask; adding and catching the conflict would replace the host's option in a parser
     # with conflict_handler="resolve".
     flags = {flag for action in parser._actions for flag in action.option_strings}
@@ -146,8 +150,8 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     Parameters
     ----------
-    args : argparse.Namespace or any object with such attributes
-        Changed in place. An attribute that is missing counts as not given.
+    args : argparse.Namespace, any object with such attributes, or a mapping
+        Changed in place. What is missing counts as not given.
 
     Returns
     -------
@@ -165,23 +169,26 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     Traceback (most recent call last):
     ValueError: --balance-by-flops needs --use-dynamic-batch-size
     """
-    given = {flag: getattr(args, _attribute(flag), None) for flag in OPTIONS}
-    refuse_contradictions(_Flags({_attribute(flag): value for flag, value in given.items()}, "args"))
+    fields = _Flags(args, "args")
+    given = {flag: fields.get(_attribute(flag)) for flag in OPTIONS}
+    for flag in OPTIONS:
+        if OPTIONS[flag].get("action") == "store_true":
+            given[flag] = fields.flag(_attribute(flag))
+    refuse_contradictions(fields)
     if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
         raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
     for flag, value in given.items():
         if value is not None and OPTIONS[flag].get("type") is int:
-            as_count(value, flag)
+            fields.size(_attribute(flag))
         choices = OPTIONS[flag].get("choices")
-        if value is not None and choices and value not in choices:
-            raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {value!r}")
+        if value is not None and choices and not (isinstance(value, str) and value in choices):
+            raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {shown(value)}{likely(value, choices)}")
 
-    # Any namespace will do, even one whose class declares no such attributes.
-    namespace: Any = args
+    put: Any = args.__setitem__ if isinstance(args, Mapping) else functools.partial(setattr, args)
     if given["--balance-by-flops"] or given["--balance-within-cap"]:
-        namespace.balance_data = True
+        put("balance_data", True)
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
-        namespace.log_probs_max_tokens_per_gpu = namespace.max_tokens_per_gpu
+        put("log_probs_max_tokens_per_gpu", given["--max-tokens-per-gpu"])
     return args
 
 

@@ -103,6 +103,10 @@ def refuse_contradictions(trainer: Fields) -> None:
     if (by_flops or within_cap) and not trainer.get("use_dynamic_batch_size"):
         needy = "balance_by_flops" if by_flops else "balance_within_cap"
         raise ValueError(f"{trainer.name(needy)} needs {trainer.name('use_dynamic_batch_size')}")
+    on_oversize = trainer.get("on_oversize")
+    if on_oversize not in (None, "alone") and not trainer.get("use_dynamic_batch_size"):
+        names = trainer.name("on_oversize"), trainer.name("use_dynamic_batch_size")
+        raise ValueError(f"{names[0]} {on_oversize} needs {names[1]}")
     if not within_cap:
         for field, default in (("balance_objective", "step"), ("on_shortage", "error")):
             value = trainer.get(field)

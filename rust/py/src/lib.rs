@@ -96,7 +96,8 @@ mod _core {
         request: PlanRequest<'py>,
     ) -> Answer<Plan<'py>> {
         let (lengths, costs, request) = (lengths.as_slice()?, costs.read("costs")?, request.read()?);
-        let plan = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request))?;
+        let plan = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request));
+        let plan = plan.map_err(|error| Refused::named(&error, &[("extra_budget.amounts", "extra_budget[0]")]))?;
         Ok(Plan::new(py, plan))
     }
 
