@@ -110,8 +110,7 @@ def as_integers(values: npt.ArrayLike, name: str, hint: str = "") -> Ints:
             whole = (np.abs(array) < _EXACT_FLOAT) & (array == np.floor(array))
         if not whole.all():
             if not hasattr(values, "__array__"):  # NumPy makes floats of large integers in a list
-                objects = np.array(list(values), dtype=object)  # type: ignore[arg-type]
-                return np.array(_integers_of_objects(objects, name, -(2**63), 2**63))
+                return np.array(_integers_of_objects(_objects(values), name, -(2**63), 2**63), dtype=np.int64)
             large = ~whole & (np.abs(array) >= _EXACT_FLOAT)
             _refuse(~whole, array, name, "below 2^53 as a float" if large[np.argmin(whole)] else "a whole number")
     elif kind == "O":
@@ -132,7 +131,7 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
     kind = array.dtype.kind
     if kind == "f":
         if not hasattr(values, "__array__") and array.max(initial=0) >= _EXACT_FLOAT:
-            return _unrounded(np.array(list(values), dtype=object), name)  # type: ignore[arg-type]
+            return _unrounded(_objects(values), name)
         floats = _floats(array, name)
         _core.check_weights(floats, name)
         return floats
@@ -280,6 +279,11 @@ def _as_numbers(values: npt.ArrayLike, name: str, hint: str = "") -> npt.NDArray
     if kind not in "iufO":
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
     return array
+
+
+def _objects(values: Any) -> npt.NDArray[np.object_]:
+    """Return a sequence of numbers as they are."""
+    return np.array(list(values), dtype=np.object_)
 
 
 def _is_number(value: Any) -> bool:

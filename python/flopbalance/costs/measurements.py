@@ -68,9 +68,8 @@ class MicroBatches:
         elif isinstance(micro_batches, tuple) and len(micro_batches) == 2:
             flat, offsets = as_lengths(micro_batches[0], "lengths"), as_integers(micro_batches[1], "offsets")
         else:
-            if isinstance(micro_batches, (str, bytes)) or not getattr(
-                micro_batches, "ndim", hasattr(micro_batches, "__len__")
-            ):
+            has_some = getattr(micro_batches, "ndim", hasattr(micro_batches, "__len__"))
+            if isinstance(micro_batches, str | bytes) or not has_some:
                 forms = "a schedule, a tuple of lengths and offsets, or a sequence of micro-batches"
                 raise ValueError(f"micro_batches must be {forms}, got {shown(micro_batches)}")
             batches = [as_lengths(batch, f"micro_batches[{i}]") for i, batch in enumerate(micro_batches)]

@@ -197,19 +197,14 @@ class _Run:
             samples = rollouts_in_step * self.samples_per_rollout
             packed = _quotient(samples, together)
             needed = _quotient(packed, self.unit) * self.unit
+            has, micro_batches = f"{which} has {counted(samples, 'sample')}", counted(packed, "micro-batch")
             if length is None and packed != needed:
-                problems.append(
-                    f"{which} has {counted(samples, 'sample')}, {counted(packed, 'micro-batch')} of {together:,}, no multiple of "
-                    f"{self.unit:,} ({at_a_time})"
-                )
+                problems.append(f"{has}, {micro_batches} of {together:,}, no multiple of {self.unit:,} ({at_a_time})")
             elif length is not None and needed > samples and self.on_shortage == "repeat":
-                notes.append(
-                    f"{which} has {counted(samples, 'sample')} and may need {needed:,}: its cheapest are repeated"
-                )
+                notes.append(f"{has} and may need {needed:,}: its cheapest are repeated")
             elif length is not None and needed > samples:
                 problems.append(
-                    f"{which} has {counted(samples, 'sample')}, of which {counted(packed, 'micro-batch')} may be made, "
-                    f"{needed:,} when rounded up ({at_a_time})"
+                    f"{has}, of which {micro_batches} may be made, {needed:,} when rounded up ({at_a_time})"
                 )
         most = _quotient(_quotient(size * self.samples_per_rollout, together), self.unit) * self.micro_batch_multiple
         fewest = most if length is None else self.micro_batch_multiple

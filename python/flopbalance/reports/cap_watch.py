@@ -117,7 +117,7 @@ balance within the cap. This is said once.
         if len(longer) and not self._has_warned_of_samples:
             self._has_warned_of_samples = True
             self.logger.warning(
-                "the cap is %s tokens, and %s: no packing helps; drop such samples or raise the cap. This is said once.",
+                "the cap is %s tokens, and %s: no packing helps; drop them or raise the cap. This is said once.",
                 f"{self.max_tokens:,}",
                 above_alone(self.alone_over_cap, self.longest_alone),
             )

@@ -174,17 +174,18 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     for flag in OPTIONS:
         if OPTIONS[flag].get("action") == "store_true":
             given[flag] = fields.flag(_attribute(flag))
-    refuse_contradictions(fields)
-    if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
-        raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
     for flag, value in given.items():
         if value is not None and OPTIONS[flag].get("type") is int:
             fields.size(_attribute(flag))
         choices = OPTIONS[flag].get("choices")
         if value is not None and choices and not (isinstance(value, str) and value in choices):
             raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {shown(value)}{likely(value, choices)}")
+    refuse_contradictions(fields)
+    if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
+        raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
 
-    put: Any = args.__setitem__ if isinstance(args, Mapping) else functools.partial(setattr, args)
+    namespace: Any = args
+    put = namespace.__setitem__ if isinstance(args, Mapping) else functools.partial(setattr, args)
     if given["--balance-by-flops"] or given["--balance-within-cap"]:
         put("balance_data", True)
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:

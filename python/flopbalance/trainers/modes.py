@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flopbalance.checks import as_amount, as_choice
+from flopbalance.checks import as_amount, as_choice, shown
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, Packing, reads
 
@@ -103,15 +103,16 @@ def refuse_contradictions(trainer: Fields) -> None:
     if (by_flops or within_cap) and not trainer.get("use_dynamic_batch_size"):
         needy = "balance_by_flops" if by_flops else "balance_within_cap"
         raise ValueError(f"{trainer.name(needy)} needs {trainer.name('use_dynamic_batch_size')}")
-    on_oversize = trainer.get("on_oversize")
-    if on_oversize not in (None, "alone") and not trainer.get("use_dynamic_batch_size"):
-        names = trainer.name("on_oversize"), trainer.name("use_dynamic_batch_size")
-        raise ValueError(f"{names[0]} {on_oversize} needs {names[1]}")
-    if not within_cap:
-        for field, default in (("balance_objective", "step"), ("on_shortage", "error")):
-            value = trainer.get(field)
-            if value is not None and value != default:
-                raise ValueError(f"{trainer.name(field)} {value} needs {trainer.name('balance_within_cap')}")
+    for field, default, needed in (
+        ("on_oversize", "alone", "use_dynamic_batch_size"),
+        ("balance_objective", "step", "balance_within_cap"),
+        ("on_shortage", "error", "balance_within_cap"),
+    ):
+        value = trainer.get(field)
+        is_default = value is None or (isinstance(value, str) and value == default)
+        if not is_default and not trainer.get(needed):
+            choice = value if isinstance(value, str) else shown(value)
+            raise ValueError(f"{trainer.name(field)} {choice} needs {trainer.name(needed)}")
     field, objective = "micro_batch_overhead", "balance_objective"
     overhead = trainer.get(field)
     if overhead and as_amount(overhead, trainer.name(field)) and trainer.get(objective) != "pipeline":
