@@ -160,16 +160,20 @@ def as_rollout_ids(ids: Any, name: str) -> Ints:
     >>> as_rollout_ids(["why", "how", "why", None, None], "rollout_ids")
     array([0, 1, 0, 2, 3])
     """
-    is_array = hasattr(ids, "__array__")
-    if isinstance(ids, (str, bytes, bytearray)) or not (is_array or isinstance(ids, Sequence)):
+    if hasattr(ids, "__array__"):
+        ids = _as_array(ids, name)
+    elif isinstance(ids, (str, bytes, bytearray)) or not isinstance(ids, Sequence):
         raise ValueError(f"{name} must be one flat sequence of ids, got {type(ids).__name__}")
-    if is_array or isinstance(next(iter(ids), 0), (int, float, np.number)):
+    if getattr(ids, "ndim", 1) != 1:
+        raise ValueError(f"{name} must have one dimension, got {ids.ndim} (shape {ids.shape})")
+    # An array of long texts takes memory for the longest of them each time, so texts do not become one.
+    if isinstance(next(iter(ids), 0), int | float | np.number):
         try:
             return as_integers(ids, name)
-        except ValueError:  # others among them, or too large
-            ids = _as_array(ids, name).tolist() if is_array else ids
-    if not isinstance(ids, Sequence):
-        raise ValueError(f"{name} must be one flat sequence of ids, got an array without a dimension")
+        except ValueError:
+            pass  # others among them, or too large
+    if isinstance(ids, np.ndarray):
+        ids = ids.tolist()
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(_id(one, f"{name}[{i}]"), len(numbers)) for i, one in enumerate(ids)], np.int64)
 
