@@ -182,3 +182,29 @@ def test_a_default_of_the_host_stands():
     parser = argparse.ArgumentParser()
     parser.set_defaults(micro_batch_size=9)
     assert add_balance_arguments(parser).parse_args([]).micro_batch_size == 9
+
+
+def test_a_mapping_is_checked_as_a_namespace_is():
+    with pytest.raises(ValueError, match=r"^--balance-by-flops needs --use-dynamic-batch-size$"):
+        validate_balance_args({"balance_by_flops": True})
+    args = {"balance_within_cap": True, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 7}
+    assert validate_balance_args(args) is args
+    assert (args["balance_data"], args["log_probs_max_tokens_per_gpu"]) == (True, 7)
+
+
+def test_values_may_be_spelled_as_in_yaml():
+    args = {"balance_by_flops": 1, "use_dynamic_batch_size": 1.0, "max_tokens_per_gpu": 12.0, "balance_within_cap": 0}
+    assert validate_balance_args(args)["balance_data"] is True
+    for name, value in (("balance_data", 2), ("use_dynamic_batch_size", "yes"), ("max_tokens_per_gpu", 12.5)):
+        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be .*, got"):
+            validate_balance_args({**args, name: value})
+
+
+def test_a_choice_for_the_cap_needs_a_cap():
+    with pytest.raises(ValueError, match=r"^--on-oversize drop needs --use-dynamic-batch-size$"):
+        validate_balance_args({"on_oversize": "drop"})
+
+
+def test_a_wrong_word_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match=r"--on-leftover must be .*, got 'dropped': did you mean 'drop'[?]"):
+        validate_balance_args({"on_leftover": "dropped"})

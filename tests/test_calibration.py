@@ -311,3 +311,13 @@ def test_a_micro_batch_without_tokens_is_refused_by_index():
     batches = [*mixed_batches(np.random.default_rng(0)), [0, 0]]
     with pytest.raises(ValueError, match=r"micro_batches\[150\] must hold a token to fit, got none"):
         CostModel.fit(batches, times_of(batches) + 1e-3)
+
+
+def test_seconds_that_no_float_holds_are_refused():
+    huge = FittedCost(1.0, 1e308, 1.0)
+    with pytest.raises(OverflowError, match=r"lengths\[1\] = 2 takes more seconds than a float holds"):
+        huge.flops([1, 2, 3])
+    with pytest.raises(OverflowError, match=r"micro_batches\[1\] takes more seconds than a float holds"):
+        huge.predict([[1], [1, 1]])
+    with pytest.raises(ValueError, match="per_pair must be >= 1 where no window has a cost, got 0"):
+        FittedCost(1.0, 1.0, 1.0, per_pair=0)

@@ -65,7 +65,9 @@ def test_large_integers_stay_exact_in_every_sequence():
     ("values", "message"),
     [
         pytest.param([1, True, 3], r"lengths\[1\] must be a number, got True", id="boolean-among-numbers"),
-        pytest.param([1.5, np.False_], r"lengths\[1\] must be a number, got np.False_", id="numpy-boolean-among-floats"),
+        pytest.param(
+            [1.5, np.False_], r"lengths\[1\] must be a number, got np.False_", id="numpy-boolean-among-floats"
+        ),
         pytest.param([True, False], r"lengths\[0\] must be a number, got True", id="booleans"),
         pytest.param(np.array([True]), "lengths must hold numbers, got bool", id="array-of-booleans"),
         pytest.param(np.array([3, True], object), r"lengths\[1\] must be a.* number, got True", id="boolean-objects"),
@@ -99,7 +101,7 @@ def test_unsigned_numbers_of_another_byte_order_do_not_wrap():
 
 @pytest.mark.parametrize("lengths", [[[1, 2], [3]], [[1, 2], [3, 4]]], ids=["ragged", "rectangular"])
 def test_token_ids_are_not_lengths(lengths):
-    with pytest.raises(ValueError, match="lengths must .*: of token ids, pass how many there are in each sample$"):
+    with pytest.raises(ValueError, match=r"lengths must .*: of token ids, pass how many there are in each sample$"):
         plan(lengths, dp_size=1, max_tokens=10)
 
 

@@ -371,3 +371,22 @@ def test_a_comparison_of_nothing_is_refused():
 def test_without_matplotlib_one_line_says_what_to_install():
     lines = run("import sys; sys.modules['matplotlib'] = None", *DRAW, code=1)
     assert lines[-1] == "ImportError: pictures need matplotlib, found none: pip install 'flopbalance[plot]'"
+
+
+@pytest.mark.parametrize(
+    ("schedules", "message"),
+    [
+        pytest.param(
+            [plan([1, 2], dp_size=1, max_tokens=3)],
+            r"schedules must be a mapping from names to schedules, got \[Schedule\(",
+            id="list",
+        ),
+        pytest.param({"plain": 3}, r"schedules\['plain'\] must be a Schedule, as plan returns it, got 3", id="number"),
+        pytest.param({}, "schedules must hold at least one schedule, got none", id="none"),
+    ],
+)
+def test_schedules_come_by_name(schedules, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        plot_comparison(schedules, [1, 2])
+    with pytest.raises(ValueError, match=r"^schedule must be a Schedule, as plan returns it, got 3"):
+        plot_schedule(3, [1, 2])
