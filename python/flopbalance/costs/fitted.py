@@ -37,6 +37,9 @@ WIDEST_INTERVAL = 0.5
 
 FOLDS = 10
 
+LARGEST = 1e60
+"""Of a time or a cost that is fitted or compared, and the smallest is one such part: no ratio leaves the floats."""
+
 # Huber's loss is 95 % efficient at normal noise when it turns linear here, in standard deviations.
 _HUBER = 1.345
 _NORMAL_MAD = 1.4826
@@ -236,8 +239,8 @@ def checked_measurements(
         raise ValueError(
             f"seconds must hold one time for each of {len(batches)} micro-batches, got shape {times.shape}"
         )
-    for i in np.flatnonzero(~(np.isfinite(times) & (times > 0)))[:1]:
-        raise ValueError(f"seconds[{i}] must be positive and finite, got {times[i]}")
+    for i in np.flatnonzero(~((times >= 1 / LARGEST) & (times <= LARGEST)))[:1]:
+        raise ValueError(f"seconds[{i}] must be positive and finite, at most {LARGEST:g}, got {times[i]}")
     return batches, times
 
 
