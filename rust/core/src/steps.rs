@@ -1,4 +1,5 @@
 //! Steps: consecutive runs of whole rollouts.
+use crate::interrupt::{Work, pieces};
 use crate::{Error, OnLeftover, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -73,15 +74,21 @@ pub(crate) fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [
     if (first..).zip(samples).all(|(position, &sample)| position == sample as usize) {
         return Cow::Borrowed(&values[first..first + samples.len()]);
     }
-    samples.iter().map(|&sample| values[sample as usize]).collect()
+    let mut gathered = Vec::with_capacity(samples.len());
+    for piece in pieces(samples) {
+        gathered.extend(piece.iter().map(|&sample| values[sample as usize]));
+    }
+    gathered.into()
 }
 
 /// Samples rollout by rollout, and where each rollout ends.
 fn by_rollout(ids: &[i64]) -> (Vec<u32>, Vec<usize>) {
     let mut numbers = HashMap::new();
+    let mut work = Work::default();
     let labels: Vec<u32> = ids
         .iter()
         .map(|&id| {
+            work.did(4);
             let next = numbers.len() as u32;
             *numbers.entry(id).or_insert(next)
         })
@@ -118,7 +125,10 @@ mod tests {
     #[test]
     fn rollouts_that_fill_no_step_are_refused_where_that_is_asked_for() {
         let text = Steps::new(5, None, NonZeroUsize::new(2), OnLeftover::Error).unwrap_err().to_string();
-        assert_eq!(text, "the number of rollouts must be a multiple of global_batch_size, 2, got 5: the last 1 fill no step");
+        assert_eq!(
+            text,
+            "the number of rollouts must be a multiple of global_batch_size, 2, got 5: the last 1 fill no step"
+        );
     }
 
     #[test]

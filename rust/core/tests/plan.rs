@@ -223,7 +223,8 @@ fn dropped_samples_take_their_ids_costs_and_second_amounts_with_them() {
     how.extra_budget = Some(ExtraBudget { amounts: &[1, 3], cap: 2 });
     let request = Request::new(count(1), Packing::Capped(with_oversize(10, OnOversize::Error), how));
     let refused = planned(&[4, 4], &request).unwrap_err();
-    let expected = Error::Oversize { amounts: "extra_budget.amounts", index: 1, amount: 3, cap: 2, oversize: 1, samples: 2 };
+    let expected =
+        Error::Oversize { amounts: "extra_budget.amounts", index: 1, amount: 3, cap: 2, oversize: 1, samples: 2 };
     assert_eq!(refused, expected);
     // Rollouts that fill no step stand beside them, in order.
     let mut request = Request::new(count(1), Packing::FirstFit(with_oversize(10, OnOversize::Drop)));
@@ -299,7 +300,7 @@ fn pipelines_are_checked_and_an_overhead_is_in_the_unit_of_costs() {
 #[test]
 fn the_published_parts_answer_by_themselves() {
     let lengths = Lengths::new(&[11, 0, 1, 9]).unwrap();
-    let mut bins = first_fit(lengths, 10);
+    let mut bins = first_fit(lengths, 10).unwrap();
     assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[1, 2, 3]]);
     split(&mut bins, 3, lengths).unwrap();
     assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[3], &[2, 1]]);
