@@ -141,7 +141,12 @@ class FittedCost:
         """Shortest sequence in which attention takes at least as long as the rest of it; None when there is none."""
 
         def overtakes(length: int) -> bool:
-            squares = float(_squares(np.array([length]), self.per_pair, self.windows)[0])
+            # In whole numbers of any size: lengths are tried here that no sequence has.
+            _, pairs, seen = _core.length_moments(np.array([length]), [window for window, _ in self.windows])
+            attended = self.per_pair * pairs + sum(
+                cost * in_one for (_, cost), in_one in zip(self.windows, seen, strict=True)
+            )
+            squares = 2 * attended / _attention(self.per_pair, self.windows) - length
             return 0 < self.per_square * squares >= self.per_token * length + self.per_sequence
 
         return overtaking_length(overtakes)
