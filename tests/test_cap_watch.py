@@ -21,7 +21,7 @@ def test_it_warns_once_with_the_numbers(caplog):
     over = np.count_nonzero((tokens > CAP // 2) & (samples > 1))
     assert [watch.check(schedule) for _ in range(3)] == [over] * 3
     assert over > 0
-    (record,) = caplog.records
+    record, _ = caplog.records  # the other is about samples above the cap by themselves
     assert (record.name, record.levelno) == ("flopbalance", logging.WARNING)
     assert record.message.startswith(
         f"{over} of {len(tokens)} micro-batches exceed the cap of 4,096 tokens, the largest with "
@@ -31,7 +31,7 @@ def test_it_warns_once_with_the_numbers(caplog):
 
 def test_it_is_silent_within_the_cap(caplog):
     watch = CapWatch(CAP)
-    assert watch.check(plan(LENGTHS, dp_size=4, max_tokens=CAP)) == 0
+    assert watch.check(plan(np.minimum(LENGTHS, CAP), dp_size=4, max_tokens=CAP)) == 0
     assert not caplog.records
     assert watch.check(plan([CAP] * 8, dp_size=4, max_tokens=2 * CAP)) == 4
     assert len(caplog.records) == 1  # it was silent for want of a reason
@@ -40,7 +40,7 @@ def test_it_is_silent_within_the_cap(caplog):
 def test_two_watches_do_not_share_their_silence(caplog):
     for _ in range(2):
         CapWatch(1).check(by_flops())
-    assert len(caplog.records) == 2
+    assert sum("micro-batches exceed" in record.message for record in caplog.records) == 2
 
 
 def test_a_logger_of_ones_own():
@@ -49,7 +49,7 @@ def test_a_logger_of_ones_own():
     handler.emit = seen.append
     logger.addHandler(handler)
     CapWatch(1, logger).check(by_flops())
-    assert [record.name for record in seen] == ["trainer"]
+    assert {record.name for record in seen} == {"trainer"}
 
 
 def test_published_lists_give_the_same(caplog):
