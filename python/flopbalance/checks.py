@@ -26,6 +26,10 @@ _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 _EXACT_FLOAT = 2**53
 """Beyond this, a float no longer holds every whole number."""
 
+_PLAIN = {int, float}
+_FEW = 256
+"""Of so many values at most, the types are sooner looked at than the values."""
+
 _ALIKE = 0.35
 """So much of a wrong word and of the right one is the same; within-cap and capped are."""
 
@@ -130,7 +134,8 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
     array = _as_numbers(values, name)
     kind = array.dtype.kind
     if kind == "f":
-        if not hasattr(values, "__array__") and array.max(initial=0) >= _EXACT_FLOAT:
+        is_list = not hasattr(values, "__array__")
+        if is_list and array.max(initial=0) >= _EXACT_FLOAT and not {*map(type, values)} <= {float}:  # type: ignore[arg-type]
             return _unrounded(_objects(values), name)
         floats = _floats(array, name)
         _core.check_weights(floats, name)
@@ -263,9 +268,10 @@ def _as_array(values: Any, name: str, hint: str = "") -> npt.NDArray[Any]:
             raise ValueError(
                 f"{name} must be one flat sequence of numbers, got {type(values).__name__}{reason}"
             ) from None
-    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.type is not np.void:
-        array = array.astype(np.float64)  # bfloat16 and its like, which NumPy does not know
-    return array.astype(np.float64) if array.dtype.kind == "f" and array.dtype.itemsize < 8 else array
+    kind = array.dtype.kind
+    if kind == "V" and array.dtype.names is None and array.dtype.type is not np.void:
+        return array.astype(np.float64)  # bfloat16 and its like, which NumPy does not know
+    return array.astype(np.float64) if kind == "f" and array.dtype.itemsize < 8 else array
 
 
 def _as_numbers(values: npt.ArrayLike, name: str, hint: str = "") -> npt.NDArray[Any]:
@@ -275,11 +281,12 @@ def _as_numbers(values: npt.ArrayLike, name: str, hint: str = "") -> npt.NDArray
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim} (shape {array.shape}){hint}")
     kind = array.dtype.kind
-    # Of booleans in a list NumPy makes 0 and 1, and texts of all the rest if one is a text.
-    if not hasattr(values, "__array__") and (kind not in "iuf" or array.min(initial=2) <= 1):
-        for i, value in enumerate(values):  # type: ignore[arg-type]
-            if not _is_number(value):
-                raise ValueError(f"{name}[{i}] must be a number, got {shown(value)}")
+    if not (hasattr(values, "__array__") or (len(array) <= _FEW and {*map(type, values)} <= _PLAIN)):  # type: ignore[arg-type]
+        # Of booleans in a list NumPy makes 0 and 1, and texts of all the rest if one is a text.
+        suspects = np.flatnonzero(~(array > 1)).tolist() if kind in "iuf" else range(len(array))
+        for i in suspects:
+            if not _is_number(values[i]):  # type: ignore[index]
+                raise ValueError(f"{name}[{i}] must be a number, got {shown(values[i])}")  # type: ignore[index]
     if kind not in "iufO":
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
     return array
