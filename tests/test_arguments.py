@@ -289,13 +289,14 @@ def test_only_what_no_trainer_has():
 
 
 def test_what_is_no_parser_is_refused():
-    with pytest.raises(ValueError, match=r"parser must be an argparse.ArgumentParser, got _ArgumentGroup"):
+    with pytest.raises(ValueError, match=r"parser must be an argparse.ArgumentParser, got <argparse._ArgumentGroup"):
         add_balance_arguments(argparse.ArgumentParser().add_argument_group("host"))
 
 
 def test_mappings_are_checked_and_completed_as_namespaces_are():
     given = {"balance_by_flops": True, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 7}
-    args = validate_balance_args(dict(given))
+    args = dict(given)
+    assert validate_balance_args(args) is args
     assert args == {**given, "balance_data": True, "log_probs_max_tokens_per_gpu": 7}
     with pytest.raises(ValueError, match=r"^--balance-by-flops needs --use-dynamic-batch-size$"):
         validate_balance_args({"balance_by_flops": True})
@@ -304,3 +305,21 @@ def test_mappings_are_checked_and_completed_as_namespaces_are():
 @pytest.mark.parametrize("cost", ["qwen3-8b", PublishedFlops(load_shape("qwen3-8b")), None, "published", "exact"])
 def test_costs_that_are_there_at_launch(cost):
     assert validate_balance_args({"flops_model": cost}) == {"flops_model": cost}
+
+
+def test_values_may_be_spelled_as_in_yaml():
+    args = {"balance_by_flops": 1, "use_dynamic_batch_size": 1.0, "max_tokens_per_gpu": 12.0, "balance_within_cap": 0}
+    assert validate_balance_args(args)["balance_data"] is True
+    for name, value in (("balance_data", 2), ("use_dynamic_batch_size", "yes"), ("max_tokens_per_gpu", 12.5)):
+        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be .*, got"):
+            validate_balance_args({**args, name: value})
+
+
+def test_a_choice_for_the_cap_needs_a_cap():
+    with pytest.raises(ValueError, match=r"^--on-oversize drop needs --use-dynamic-batch-size$"):
+        validate_balance_args({"on_oversize": "drop"})
+
+
+def test_a_wrong_word_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match=r"--on-leftover must be .*, got 'dropped': did you mean 'drop'[?]"):
+        validate_balance_args({"on_leftover": "dropped"})

@@ -86,3 +86,28 @@ def test_arguments_in_the_wrong_order_are_refused():
     lengths, costs = [5, 1, 3], [25, 1, 9]
     with pytest.raises(ValueError, match="lengths must be those that were planned, got 35 tokens in micro-batch 0"):
         report(plan(lengths, dp_size=1, max_tokens=9), lengths, costs, 9)
+
+
+def test_samples_above_the_cap_by_themselves_are_counted():
+    lengths = [22_000, 80, 1500, 10]
+    measured = report(plan(lengths, dp_size=4, max_tokens=1000), lengths, lengths, 1000)
+    assert (measured.over_cap, measured.alone_over_cap, measured.longest_alone) == (0, 2, 22_000)
+    figures = measured.as_dict()
+    assert (figures["alone_over_cap"], figures["longest_alone"]) == (2, 22_000)
+    assert "0 over the cap, the worst at 0.00 of it; 2 samples above it alone, the longest of 22,000" in str(measured)
+    assert "alone" not in str(report(plan(lengths, dp_size=4, max_tokens=22_000), lengths, lengths, 22_000))
+
+
+@pytest.mark.parametrize(
+    ("costs", "options"),
+    [
+        pytest.param([1, 2], {"micro_batch_overhead": 1.7e308}, id="overhead"),
+        pytest.param([8e307, 2.0], {"pipeline_stages": 9}, id="stages"),
+    ],
+)
+def test_times_that_no_float_holds_are_refused(costs, options):
+    schedule = plan([1, 2], dp_size=1, max_tokens=2)
+    with pytest.raises(
+        ValueError, match="costs, pipeline_stages and micro_batch_overhead must leave times finite, got"
+    ):
+        report(schedule, costs, [1, 2], 2, **options)

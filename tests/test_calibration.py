@@ -232,10 +232,10 @@ def test_all_forms_of_micro_batches_fit_alike():
     ("batches", "times", "message"),
     [
         ([[1], [2]], [1.0], "seconds must hold one time for each of 2 micro-batches"),
-        ([[1], [2]], [1.0, 0.0], r"seconds\[1\] must be positive and finite, got 0.0"),
-        ([[1], [2]], [1.0, -1.0], r"seconds\[1\] must be positive and finite, got -1.0"),
-        ([[1], [2]], [np.nan, 1.0], r"seconds\[0\] must be positive and finite, got nan"),
-        ([[1], [2]], [1.0, np.inf], r"seconds\[1\] must be positive and finite, got inf"),
+        ([[1], [2]], [1.0, 0.0], r"seconds\[1\] must be positive and finite, at most 1e\+60, got 0.0"),
+        ([[1], [2]], [1.0, -1.0], r"seconds\[1\] must be positive and finite, at most 1e\+60, got -1.0"),
+        ([[1], [2]], [np.nan, 1.0], r"seconds\[0\] must be positive and finite, at most 1e\+60, got nan"),
+        ([[1], [2]], [1.0, np.inf], r"seconds\[1\] must be positive and finite, at most 1e\+60, got inf"),
         ([[1], []], [1.0, 1.0], r"micro_batches\[1\] must hold a sequence, got none"),
         ([[1], [-2]], [1.0, 1.0], r"micro_batches\[1\]\[0\] must be >= 0, got -2"),
         ([], [], "micro_batches must hold at least 10"),
@@ -311,3 +311,13 @@ def test_a_micro_batch_without_tokens_is_refused_by_index():
     batches = [*mixed_batches(np.random.default_rng(0)), [0, 0]]
     with pytest.raises(ValueError, match=r"micro_batches\[150\] must hold a token to fit, got none"):
         CostModel.fit(batches, times_of(batches) + 1e-3)
+
+
+def test_seconds_that_no_float_holds_are_refused():
+    huge = FittedCost(1.0, 1e308, 1.0)
+    with pytest.raises(OverflowError, match=r"lengths\[1\] = 2 takes more seconds than a float holds"):
+        huge.flops([1, 2, 3])
+    with pytest.raises(OverflowError, match=r"micro_batches\[1\] takes more seconds than a float holds"):
+        huge.predict([[1], [1, 1]])
+    with pytest.raises(ValueError, match="per_pair must be >= 1 where no window has a cost, got 0"):
+        FittedCost(1.0, 1.0, 1.0, per_pair=0)

@@ -633,9 +633,7 @@ class TestFeasible:
     def test_a_small_last_step_is_told_as_such(self):
         run = {"dp_size": 4, "global_batch_size": 16, "num_rollouts": 37, "micro_batch_size": 1}
         answer = check_feasible(on_leftover="partial", **run)
-        assert [text.split(" has ")[0] for text in answer.problems] == [
-            "the last step, of the 5 rollouts that fill no other,"
-        ]
+        assert [text.split(" has ")[0] for text in answer.problems] == ["the last step, of only 5 rollouts,"]
         assert answer.remedies == ({"num_rollouts": 36}, {"num_rollouts": 40}, {"on_leftover": "drop"})
         assert "any of these would do: num_rollouts = 36; num_rollouts = 40; on_leftover = drop" in str(answer)
 

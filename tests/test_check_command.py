@@ -23,7 +23,7 @@ def test_a_run_that_cannot_names_the_flags(capsys):
 def test_a_small_last_step_has_its_own_remedies(capsys):
     assert main([*RUN, "16", "--rollouts", "37", "--on-leftover", "partial"]) == 1
     text = capsys.readouterr().out
-    assert "- the last step, of the 5 rollouts that fill no other, has 5 samples" in text
+    assert "- the last step, of only 5 rollouts, has 5 samples" in text
     assert text.endswith("would do: --rollouts = 36; --rollouts = 40; --on-leftover = drop\n")
     for flags in (["--rollouts", "36"], ["--rollouts", "40"], ["--rollouts", "37", "--on-leftover", "drop"]):
         assert main([*RUN, "16", "--on-leftover", "partial", *flags]) == 0
@@ -56,3 +56,21 @@ def test_dropping_what_is_too_long_promises_nothing():
     assert {"on_oversize": "alone"} in [dict(change) for change in answer.remedies]
     with pytest.raises(ScheduleError, match="on_oversize must leave a sample"):
         plan([100] * 8, dp_size=4, max_tokens=10, global_batch_size=8, on_oversize="drop")
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        pytest.param({"num_rollouts": 1}, "- 1 rollout cannot make whole steps of global_batch_size = 8", id="rollout"),
+        pytest.param({"num_rollouts": 9}, "- rollouts that fill no step are dropped, the last 1 of 9", id="left-over"),
+        pytest.param(
+            {"num_rollouts": 9, "on_leftover": "partial"},
+            "- the last step, of only 1 rollout, has 1 sample",
+            id="sample",
+        ),
+    ],
+)
+def test_one_of_a_thing_is_called_one(run, message):
+    assert (
+        message in str(check_feasible(global_batch_size=8, dp_size=2, max_tokens=10, longest=5, **run)).split("\n")[1]
+    )

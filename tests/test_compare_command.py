@@ -150,3 +150,12 @@ def test_colours_do_not_move_columns():
     coloured = format_table(header, rows, best={(1, 1)}, colour=True)
     assert coloured.replace(GREEN, "").replace("\033[0m", "") == bare
     assert bare == "mode      time\nplain      12\nbalanced    9*"
+
+
+def test_samples_above_the_cap_by_themselves_are_named(tmp_path):
+    path = tmp_path / "lengths.txt"
+    path.write_text("2200\n8\n150\n9\n")
+    arguments = (path, "--dp-size", 4, "--max-tokens-per-gpu", 100, "--model", TINY)
+    advice = compare(*arguments).splitlines()[-1]
+    assert "no micro-batch packed above the cap (2 samples above it alone, the longest of 2,200 tokens)" in advice
+    assert {mode["samples_over_cap"] for mode in json.loads(compare(*arguments, "--json"))["modes"]} == {2}

@@ -521,7 +521,7 @@ def test_missing_fields_are_called_as_the_family_does():
         ({"num_layers": 0}, "args.num_layers must be >= 1, got 0"),
         ({"num_query_groups": 3}, "num_attention_heads = 4 must be a multiple of args.num_query_groups = 3"),
         ({"num_attention_heads": 3, "num_query_groups": 3, "kv_channels": None}, "args.kv_channels is not set"),
-        ({"swiglu": 1}, "args.swiglu must be True or False, got 1"),
+        ({"swiglu": 2}, "args.swiglu must be True or False, got 2"),
         ({"multi_latent_attention": "yes"}, "args.multi_latent_attention must be True or False, got 'yes'"),
         ({"multi_latent_attention": True}, "args.q_lora_rank is missing"),
         ({"layer_types": ["full_attention"]}, "args.layer_types must have an entry for each of 2 layers, got 1"),

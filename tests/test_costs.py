@@ -74,7 +74,7 @@ def test_what_a_word_means(tmp_path):
         ),
         (
             f'{{"flopbalance_cost": "fitted", "per_micro_batch": 0, "per_token": {10**400}, "per_square": 0}}',
-            "no whole saved cost: per_token must be >= 0 and finite, got inf",
+            "no whole saved cost: per_token must be >= 0 and finite, got 1000000",
         ),
     ],
 )

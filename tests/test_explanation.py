@@ -204,3 +204,26 @@ def test_what_it_makes_up_itself_is_never_an_error(limits):
     lengths = [9, 8, 7, 6, 5, 4, 3, 2]
     explanation = explain(plan(lengths, **settings), lengths, lengths, settings)
     assert explanation.alternatives
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        pytest.param(
+            {"dp_sise": 2}, "settings must hold other .* got 'dp_sise': did you mean 'dp_size'", id="misspelt"
+        ),
+        pytest.param({"max_tokens": "8"}, r"settings\['max_tokens'\] must be a whole number, got '8'", id="text"),
+        pytest.param(
+            {"balance_ranks": np.array([1, 0])}, r"settings\['balance_ranks'\] must be True or False", id="array"
+        ),
+    ],
+)
+def test_settings_are_refused_by_name(settings, message):
+    schedule = plan([3, 4], dp_size=1, max_tokens=8)
+    with pytest.raises(ValueError, match=message):
+        explain(schedule, [3, 4], [3, 4], {"dp_size": 1, "max_tokens": 8, **settings})
+
+
+def test_the_largest_cap_has_no_double():
+    settings = {"dp_size": 1, "max_tokens": 2**63 - 1}
+    explain(plan([3, 4], **settings), [3, 4], [3, 4], settings)

@@ -242,3 +242,16 @@ def test_numbers_beyond_64_bits_are_refused_as_they_are(lengths, message):
 
 def test_large_numbers_beside_floats_stay_exact():
     assert first_fit_pack([2**53 + 1, 1.0], 2**53 + 1) == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [np.array([2, 0, 1], np.int32), np.array([2, 0, 1], np.uint8), Tensor([2, 0, 1])],
+    ids=["int32", "uint8", "tensor"],
+)
+def test_the_inverse_is_of_the_same_kind(order):
+    inverse = get_reverse_idx(order)
+    assert type(inverse) is type(order)
+    assert np.asarray(inverse).tolist() == [1, 2, 0]
+    assert np.asarray(order).tolist() == [2, 0, 1]
+    assert getattr(inverse, "dtype", None) == getattr(order, "dtype", None)

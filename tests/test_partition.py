@@ -386,3 +386,15 @@ def test_sums_beyond_128_bits_are_refused_never_wrapped():
 def test_the_error_of_a_schedule_is_an_assertion_error_too():
     assert issubclass(flopbalance.ScheduleError, ValueError)
     assert issubclass(flopbalance.ScheduleError, AssertionError)
+
+
+@pytest.mark.parametrize(
+    ("weights", "parts", "equal_size"),
+    [([1, 2], 3, False), ([], 1, False), ([1, 2, 3], 2, True)],
+    ids=["too-many-parts", "no-weights", "uneven-parts"],
+)
+def test_what_published_code_asserts_is_a_schedule_error(weights, parts, equal_size):
+    with pytest.raises(flopbalance.ScheduleError):
+        partition(weights, parts, equal_size)
+    with pytest.raises(AssertionError):
+        karmarkar_karp(weights, parts, equal_size)

@@ -165,7 +165,7 @@ def test_model_arguments_from_a_file(tmp_path):
         (["--stages", "0"], "--stages must be >= 1"),
         (["--micro-batch-overhead", "-1"], "--micro-batch-overhead must be >= 0 and finite, got -1.0"),
         (["--prompts", "0"], "prompts must be >= 1"),
-        (["--global-batch-size", "5000"], "num_rollouts"),
+        (["--global-batch-size", "5000"], "the number of rollouts must be >= global_batch_size"),
         (["--dp-size", "9000"], "dp_size"),
         (["--out", "schedule.txt"], "--out must end in .npz or .json, got schedule.txt"),
         (["--out", "absent/schedule.npz"], "absent/schedule.npz: No such file or directory"),

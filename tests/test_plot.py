@@ -382,3 +382,22 @@ def test_texts_of_others_are_escaped(small):
     page = html_page(hostile, "<svg></svg>", [hostile], [[hostile]], [hostile])
     assert page.count(r"&lt;b&gt;\x1b[2J\x9b\u202e&amp;\x00\udcff") == 5
     assert page.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("schedules", "message"),
+    [
+        pytest.param(
+            [plan([1, 2], dp_size=1, max_tokens=3)],
+            r"schedules must be a mapping from names to schedules, got \[Schedule\(",
+            id="list",
+        ),
+        pytest.param({"plain": 3}, r"schedules\['plain'\] must be a Schedule, as plan returns it, got 3", id="number"),
+        pytest.param({}, "schedules must hold at least one schedule, got none", id="none"),
+    ],
+)
+def test_schedules_come_by_name(schedules, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        plot_comparison(schedules, [1, 2])
+    with pytest.raises(ValueError, match=r"^schedule must be a Schedule, as plan returns it, got 3"):
+        plot_schedule(3, [1, 2])

@@ -89,7 +89,7 @@ def test_fields_that_the_shape_does_not_use_may_be_missing():
         ({"hidden_size": 1.5}, "args.hidden_size must be a whole number, got 1.5"),
         ({"vocab_size": True}, "args.vocab_size must be a whole number, got True"),
         ({"kv_channels": None}, "args.kv_channels must be a whole number, got None"),
-        ({"multi_latent_attention": 1}, "args.multi_latent_attention must be True or False, got 1"),
+        ({"multi_latent_attention": 2}, "args.multi_latent_attention must be True or False, got 2"),
         ({"num_experts": 4, "moe_layer_freq": 0}, "moe_layer_freq must be >= 1, got 0"),
         ({"num_experts": 4, "moe_layer_freq": [1]}, "moe_layer_freq must have an entry for each of 2 layers, got 1"),
         ({"num_experts": 4, "moe_layer_freq": "[1"}, "moe_layer_freq must be a whole number or lists"),
@@ -102,5 +102,5 @@ def test_bad_fields(fields, message):
 
 @pytest.mark.parametrize("lengths", [[-1], [1.5], ["1"], [[1]]], ids=str)
 def test_bad_lengths(lengths):
-    with pytest.raises(ValueError, match="lengths"):
+    with pytest.raises(ValueError, match="seqlens"):
         calculate_fwd_flops(lengths, DENSE)

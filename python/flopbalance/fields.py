@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from flopbalance.checks import as_count, as_flag
+from flopbalance.checks import as_count, as_flag, shown
 
 
 class Fields:
     """Read-only view of a namespace, any object with attributes, or a mapping.
+
+    Numbers are read as files of settings spell them: 12.0 is a whole number, 1 is True.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ class Fields:
         for field in fields:
             value = self.get(field)
             if value is not None:
-                return as_count(value, self.name(field), minimum)
+                return as_count(_whole(value), self.name(field), minimum)
         if not self.has(fields[0]):
             raise ValueError(f"{self.name(fields[0])} is missing")
         return as_count(self.get(fields[0]), self.name(fields[0]), minimum)
@@ -65,7 +67,7 @@ class Fields:
     def size_or(self, field: str, default: int, minimum: int = 1) -> int:
         """Value of a field that is a whole number, ``default`` when it is absent or None."""
         value = self.get(field)
-        return default if value is None else as_count(value, self.name(field), minimum)
+        return default if value is None else as_count(_whole(value), self.name(field), minimum)
 
     def size_or_none(self, field: str, minimum: int = 1) -> int | None:
         """Value of a field that is a whole number, and must be there but may be None."""
@@ -74,13 +76,23 @@ class Fields:
     def flag(self, field: str, default: bool = False) -> bool:
         """Value of a boolean field, ``default`` when it is absent or None."""
         value = self.get(field)
-        return default if value is None else as_flag(value, self.name(field))
+        return default if value is None else as_flag(_truth(value), self.name(field))
 
     def per_layer(self, field: str, num_layers: int) -> Sequence[Any]:
         """Value of a field with one entry per layer."""
         value = self.get(field)
         if not isinstance(value, str | list | tuple | np.ndarray):
-            raise ValueError(f"{self.name(field)} must be a list with an entry per layer, got {value!r}")
+            raise ValueError(f"{self.name(field)} must be a list with an entry per layer, got {shown(value)}")
         if len(value) != num_layers:
             raise ValueError(f"{self.name(field)} must have an entry for each of {num_layers} layers, got {len(value)}")
         return list(value)
+
+
+def _whole(value: Any) -> Any:
+    """Return the whole number that a float is, and anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _truth(value: Any) -> Any:
+    """Return the truth that 0 and 1 stand for, and anything else as it is."""
+    return bool(value) if isinstance(value, (int, float)) and value in (0, 1) else value

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from flopbalance.commands.options import add_objective_option, add_problem_options
 from flopbalance.commands.problem import read_problem, reasons
 from flopbalance.reports.balance import BalanceReport
+from flopbalance.reports.measures import above_alone
 from flopbalance.text import counted, format_table, wants_colour
 from flopbalance.trainers.modes import Mode
 
@@ -39,6 +40,7 @@ class Result(NamedTuple):
             "flag": self.flags,
             "micro_batches": report.micro_batches,
             "micro_batches_over_cap": report.over_cap,
+            "samples_over_cap": report.alone_over_cap,
             "largest_tokens": report.largest_tokens,
             "cap_tokens": self.cap,
             "idle_share": {objective: report.idle_share(objective) for objective in MEETING},
@@ -139,6 +141,8 @@ def recommend(results: Sequence[Result]) -> Result:
 def _advice(best: Result, results: Sequence[Result], objective: str) -> str:
     """Return the recommendation as one sentence."""
     text = f"Recommended: {best.flags or 'no option'}, with {_over_cap(best)} packed above the cap"
+    longer = above_alone(best.report.alone_over_cap, best.report.longest_alone)
+    text += f" ({longer})" if longer else ""
     if best is not results[0]:
         text += f" and {best.speed_up:.3f} times as fast as {results[0].mode.name} where {MEETING[objective]}"
     fastest = max(results, key=lambda result: round(result.speed_up, 3))

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Floats, as_cost_function, as_float_costs, as_integers
-from flopbalance.costs.fitted import checked_measurements
+from flopbalance.checks import CostFunction, Floats, as_amount, as_cost_function, as_float_costs, as_integers
+from flopbalance.costs.fitted import LARGEST, checked_measurements
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
 from flopbalance.schedules.schedule import Schedule
 
@@ -127,10 +127,12 @@ def check_costs(
 
 def _predict(cost: CostFunction, batches: MicroBatches) -> Floats:
     predicted = batches.sums(as_float_costs(cost, batches.lengths, len(batches.lengths)))
-    predicted += getattr(cost, "per_micro_batch", 0.0)
-    if not (predicted > 0).all():
-        i = int(np.argmin(predicted))
-        raise ValueError(f"cost must be positive for every micro-batch, got {predicted[i]} for micro_batches[{i}]")
+    predicted += as_amount(getattr(cost, "per_micro_batch", 0.0), "cost.per_micro_batch")
+    for i in np.flatnonzero(~((predicted >= 1 / LARGEST) & (predicted <= LARGEST)))[:1]:
+        raise ValueError(
+            f"cost must be positive for every micro-batch and at most {LARGEST:g}, got {predicted[i]} for "
+            f"micro_batches[{i}]"
+        )
     return predicted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flopbalance.checks import as_count
+from flopbalance.checks import as_count, shown
 
 COEFFICIENT_LIMIT = 2**59
 """64 bits hold a few coefficients below it, added and weighted."""
@@ -26,7 +26,7 @@ def as_windows(windows: Any) -> tuple[tuple[int, int], ...]:
     try:
         pairs = [(window, cost) for window, cost in windows]
     except (TypeError, ValueError):
-        raise ValueError(f"windows must be pairs (window, FLOPs per pair), got {windows!r}") from None
+        raise ValueError(f"windows must be pairs (window, FLOPs per pair), got {shown(windows)}") from None
     return tuple(
         (as_count(window, f"windows[{i}][0]"), as_coefficient(cost, f"windows[{i}][1]"))
         for i, (window, cost) in enumerate(pairs)

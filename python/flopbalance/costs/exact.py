@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flopbalance import _core
-from flopbalance.checks import as_count, as_integers
+from flopbalance.checks import as_choice, as_count, as_flag, as_integers, shown
 from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.fitted import FittedCost, fit
@@ -23,6 +23,9 @@ from flopbalance.costs.models.shapes import load_shape
 from flopbalance.text import format_table, printable
 
 _COLUMNS = ("component", "FLOPs per token", "FLOPs per pair", "pairs within")
+
+_Phase = Literal["train", "forward"]
+_Recompute = Literal["none", "full", "selective"]
 
 # Forward passes of a training step, in halves: of the layers, of the LM head, of the pairs.
 # Backward is twice forward, and flash attention's 2.5 times.
@@ -78,8 +81,12 @@ class CostModel:
         for name in ("per_token", "lm_head", "per_pair"):
             object.__setattr__(self, name, as_coefficient(getattr(self, name), name))
         object.__setattr__(self, "windows", as_windows(self.windows))
+        parts = self.components
+        if not isinstance(parts, tuple | list) or not all(isinstance(part, Component) for part in parts):
+            raise ValueError(f"components must be those of a model, got {shown(parts)}")
+        object.__setattr__(self, "components", tuple(parts))
         if not isinstance(self.notes, tuple | list) or not all(isinstance(note, str) for note in self.notes):
-            raise ValueError(f"notes must be texts, got {self.notes!r}")
+            raise ValueError(f"notes must be texts, got {shown(self.notes)}")
         object.__setattr__(self, "notes", tuple(self.notes))
 
     @classmethod
@@ -212,7 +219,7 @@ class CostModel:
         if windows_of is None:
             return fit(micro_batches, seconds, lengths=lengths, per_sequence=per_sequence)
         if not isinstance(windows_of, CostModel):
-            raise ValueError(f"windows_of must be a CostModel, got {windows_of!r}")
+            raise ValueError(f"windows_of must be a CostModel, got {shown(windows_of)}")
         return fit(
             micro_batches,
             seconds,
@@ -293,8 +300,8 @@ class CostModel:
     def weights(
         self,
         lengths: ArrayLike,
-        phase: Literal["train", "forward"] = "train",
-        recompute: Literal["none", "full", "selective"] = "none",
+        phase: _Phase = "train",
+        recompute: _Recompute = "none",
         flash_attention: bool = True,
     ) -> NDArray[np.float64]:
         """Return the FLOPs that each sequence really costs in a step.
@@ -328,12 +335,10 @@ class CostModel:
         >>> model.weights([1000]) / model.flops([1000])
         array([3.00956514])
         """
-        if phase not in ("train", "forward"):
-            raise ValueError(f"phase must be 'train' or 'forward', got {phase!r}")
-        if recompute not in tuple(_STEPS):
-            raise ValueError(f"recompute must be 'none', 'full' or 'selective', got {recompute!r}")
+        as_choice(phase, _Phase, "phase")
+        as_choice(recompute, _Recompute, "recompute")
         layers, head, pairs = (2, 2, 2) if phase == "forward" else _STEPS[recompute]
-        if flash_attention and phase == "train":
+        if as_flag(flash_attention, "flash_attention") and phase == "train":
             pairs += _FLASH_EXTRA
         halves = _core.curve_flops_rounded(
             as_integers(lengths, "lengths"),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import Floats, Ints, as_amount, as_count, as_lengths
+from flopbalance.checks import Floats, Ints, as_amount, as_count, as_flag, as_floats, as_lengths, shown
 from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
@@ -36,6 +36,9 @@ WIDEST_INTERVAL = 0.5
 """Half of a 95 % interval, relative to its coefficient, beyond which the coefficient is not reported."""
 
 FOLDS = 10
+
+LARGEST = 1e60
+"""Of a time or a cost that is fitted or compared, and the smallest is one such part: no ratio leaves the floats."""
 
 # Huber's loss is 95 % efficient at normal noise when it turns linear here, in standard deviations.
 _HUBER = 1.345
@@ -89,12 +92,15 @@ class FittedCost:
             object.__setattr__(self, name, as_amount(getattr(self, name), name))
         object.__setattr__(self, "per_pair", as_coefficient(self.per_pair, "per_pair"))
         object.__setattr__(self, "windows", as_windows(self.windows))
-        object.__setattr__(self, "intervals", _as_intervals(self.intervals))
-        for name in ("holdout_error", "tokens_only_error"):
-            if not (isinstance(getattr(self, name), float) and math.isnan(getattr(self, name))):
-                object.__setattr__(self, name, as_amount(getattr(self, name), name))
+        if not _attention(self.per_pair, self.windows):
+            raise ValueError("per_pair must be >= 1 where no window has a cost, got 0")
         for name in ("micro_batches", "longest"):
             object.__setattr__(self, name, as_count(getattr(self, name), name, minimum=0))
+        for name in ("holdout_error", "tokens_only_error"):
+            error = getattr(self, name)
+            if not (isinstance(error, float) and math.isnan(error)):  # what is not known
+                object.__setattr__(self, name, as_amount(error, name))
+        object.__setattr__(self, "intervals", _intervals(self.intervals))
 
     def flops(self, lengths: npt.ArrayLike) -> Floats:
         """Return the seconds of each sequence; named like the method of every other cost.
@@ -108,6 +114,13 @@ class FittedCost:
         -------
         ndarray of float64, shape (n,)
 
+        Raises
+        ------
+        ValueError
+            A length is negative or not a whole number.
+        OverflowError
+            A sequence takes more seconds than a float holds; the message gives its index and length.
+
         Examples
         --------
         >>> FittedCost(per_micro_batch=0.5, per_token=0.25, per_square=0.125).flops([2, 4])
@@ -115,7 +128,11 @@ class FittedCost:
         """
         tokens = as_lengths(lengths, "lengths")
         squares = _squares(tokens, self.per_pair, self.windows)
-        return self.per_token * tokens + self.per_square * squares + self.per_sequence
+        with np.errstate(over="ignore"):
+            seconds = self.per_token * tokens + self.per_square * squares + self.per_sequence
+        for i in np.flatnonzero(np.isinf(seconds))[:1]:
+            raise OverflowError(f"lengths[{i}] = {tokens[i]} takes more seconds than a float holds")
+        return seconds
 
     weights = flops
 
@@ -124,7 +141,12 @@ class FittedCost:
         """Shortest sequence in which attention takes at least as long as the rest of it; None when there is none."""
 
         def overtakes(length: int) -> bool:
-            squares = float(_squares(np.array([length]), self.per_pair, self.windows)[0])
+            # In whole numbers of any size: lengths are tried here that no sequence has.
+            _, pairs, seen = _core.length_moments(np.array([length]), [window for window, _ in self.windows])
+            attended = self.per_pair * pairs + sum(
+                cost * in_one for (_, cost), in_one in zip(self.windows, seen, strict=True)
+            )
+            squares = 2 * attended / _attention(self.per_pair, self.windows) - length
             return 0 < self.per_square * squares >= self.per_token * length + self.per_sequence
 
         return overtaking_length(overtakes)
@@ -160,7 +182,11 @@ class FittedCost:
     def predict(self, micro_batches: MicroBatchesLike, lengths: npt.ArrayLike | None = None) -> Floats:
         """Return the seconds of each micro-batch, in any form that `MicroBatches.of` reads."""
         batches = MicroBatches.of(micro_batches, lengths)
-        return self.per_micro_batch + batches.sums(self.flops(batches.lengths))
+        with np.errstate(over="ignore"):
+            seconds = self.per_micro_batch + batches.sums(self.flops(batches.lengths))
+        for i in np.flatnonzero(np.isinf(seconds))[:1]:
+            raise OverflowError(f"micro_batches[{i}] takes more seconds than a float holds")
+        return seconds
 
 
 def _as_intervals(intervals: Any) -> dict[str, tuple[float, float]]:
@@ -184,6 +210,9 @@ def fit(
     per_sequence: bool = False,
 ) -> FittedCost:
     """Fit a cost to measured micro-batches; see `CostModel.fit`."""
+    if not _attention(per_pair, windows):
+        raise ValueError("windows_of must attend somewhere: without attention there is no c2 to fit")
+    per_sequence = as_flag(per_sequence, "per_sequence")
     batches, times = checked_measurements(micro_batches, seconds, lengths)
     for i in np.flatnonzero(batches.sums(batches.lengths) == 0)[:1]:
         raise ValueError(f"micro_batches[{i}] must hold a token to fit, got none")
@@ -221,24 +250,32 @@ def checked_measurements(
 ) -> tuple[MicroBatches, Floats]:
     """Return micro-batches and their times, which are positive and finite and as many."""
     batches = MicroBatches.of(micro_batches, lengths)
-    times = np.asarray(seconds, dtype=np.float64)
+    times = as_floats(seconds, "seconds")
     if times.shape != (len(batches),):
         raise ValueError(
             f"seconds must hold one time for each of {len(batches)} micro-batches, got shape {times.shape}"
         )
-    wrong = ~(np.isfinite(times) & (times > 0))
-    if wrong.any():
-        raise ValueError(f"seconds[{np.argmax(wrong)}] must be positive and finite, got {times[wrong][0]}")
+    for i in np.flatnonzero(~((times >= 1 / LARGEST) & (times <= LARGEST)))[:1]:
+        raise ValueError(f"seconds[{i}] must be positive and finite, at most {LARGEST:g}, got {times[i]}")
     return batches, times
 
 
 def _squares(lengths: Ints, per_pair: int, windows: tuple[tuple[int, int], ...]) -> Floats:
     """L², or what windows leave of it: twice the pairs, less one per token, each window with its weight."""
-    weight = per_pair + sum(cost for _, cost in windows)
-    if weight == 0:
-        raise ValueError("windows_of must attend somewhere: without attention there is no c2 to fit")
-    pairs = _core.curve_flops_rounded(lengths, 0, 0, per_pair, list(windows)) / weight
+    pairs = _core.curve_flops_rounded(lengths, 0, 0, per_pair, list(windows)) / _attention(per_pair, windows)
     return 2 * pairs - lengths
+
+
+def _attention(per_pair: int, windows: tuple[tuple[int, int], ...]) -> int:
+    """FLOPs of a pair that every window holds."""
+    return per_pair + sum(cost for _, cost in windows)
+
+
+def _intervals(intervals: Any) -> dict[str, tuple[float, float]]:
+    try:
+        return {name: (as_amount(low, name), as_amount(high, name)) for name, (low, high) in intervals.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"intervals must be pairs of numbers by coefficient, got {shown(intervals)}") from None
 
 
 def _medians(batches: MicroBatches, times: Floats) -> tuple[MicroBatches, Floats]:

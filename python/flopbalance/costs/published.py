@@ -149,8 +149,9 @@ def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
     >>> calculate_fwd_flops([10, 1], tiny)
     197952.0
     """
+    terms = PublishedFlops(args).terms(as_lengths(seqlens, "seqlens"))
     # Not sum(), which compensates its rounding from Python 3.12 on.
-    return functools.reduce(operator.add, PublishedFlops(args).terms(seqlens).ravel().tolist(), 0)
+    return functools.reduce(operator.add, terms.ravel().tolist(), 0)
 
 
 def _dense_width(fields: Fields) -> int:

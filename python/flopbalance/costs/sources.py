@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from flopbalance.checks import CostFunction, as_cost_function
+from flopbalance.checks import CostFunction, as_cost_function, likely, shown
 from flopbalance.costs.exact import CostModel
 from flopbalance.costs.fitted import FittedCost
 from flopbalance.costs.models.shapes import load_shape
@@ -76,14 +76,14 @@ def select_flops_model(
     if flops_model == _FOLDER_ARGUMENT:
         folder = Fields(args, "args").get(_FOLDER_ARGUMENT)
         if not isinstance(folder, (str, os.PathLike)):
-            raise ValueError(f"args.{_FOLDER_ARGUMENT} must be a folder for {name} {flops_model}, got {folder!r}")
+            raise ValueError(f"args.{_FOLDER_ARGUMENT} must be a folder for {name} {flops_model}, got {shown(folder)}")
         return CostModel.from_hf_config(folder)
     try:
         return read_cost(flops_model)
     except ValueError as error:
         raise ValueError(
-            f"{name} must be one of {', '.join(FLOPS_MODELS)}, got {os.fspath(flops_model)!r}, which is neither "
-            f"{_FOLDER_ARGUMENT} nor a cost: {error}"
+            f"{name} must be one of {', '.join(FLOPS_MODELS)}, got {shown(os.fspath(flops_model))}"
+            f"{likely(flops_model, FLOPS_MODELS)}, which is neither {_FOLDER_ARGUMENT} nor a cost: {error}"
         ) from error
 
 
@@ -143,7 +143,7 @@ def save_cost(cost: CostModel | FittedCost, path: str | os.PathLike[str]) -> Non
     """
     kind = next((kind for kind, known in _KINDS.items() if isinstance(cost, known)), None)
     if kind is None:
-        raise ValueError(f"cost must be a CostModel or a FittedCost, got {cost!r}")
+        raise ValueError(f"cost must be a CostModel or a FittedCost, got {shown(cost)}")
     values = {name: value for name, value in dataclasses.asdict(cost).items() if name not in _UNSAVED}
     write_text(path, json.dumps({_MARK: kind, **values}, indent=1) + "\n")
 

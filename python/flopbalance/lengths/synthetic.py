@@ -77,6 +77,10 @@ def synthetic_rollout(
     seed = as_count(seed, "seed", minimum=0)
     if seed >= 2**32:
         raise ValueError(f"seed must be < 2^32, got {seed}")
+    if prompts * answers_per_prompt >= 2**32 - 1:
+        raise ValueError(
+            f"prompts x answers_per_prompt must be below 2^32 - 1, got {prompts} x {answers_per_prompt} samples"
+        )
 
     random = np.random.RandomState(seed)
     of_prompt = PROMPT_DEVIATION * random.standard_normal((prompts, 1))

@@ -44,9 +44,9 @@ class Feasibility:
 
     def __str__(self) -> str:
         fewest, most = self.micro_batches
-        count = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+        count = counted(most, "micro-batch")
         head = (
-            f"{counted(self.steps, 'step')}, {count} micro-batches per rank"
+            f"{counted(self.steps, 'step')}, {'' if fewest == most else f'{fewest:,} to '}{count} per rank"
             if self
             else "not every step can be planned"
         )
@@ -168,13 +168,13 @@ class _Run:
         size, rollouts = self.global_batch_size, self.rollouts
         steps, over = divmod(rollouts, size)
         if (over and self.on_leftover == "error") or (not steps and self.on_leftover == "drop"):
-            problems.append(f"{rollouts:,} rollouts make no whole steps of global_batch_size = {size:,}")
+            problems.append(f"{counted(rollouts, 'rollout')} cannot make whole steps of global_batch_size = {size:,}")
         elif over and self.on_leftover == "drop":
-            notes.append(f"the last {over:,} of {rollouts:,} rollouts fill no step and are dropped")
+            notes.append(f"rollouts that fill no step are dropped, the last {over:,} of {rollouts:,}")
         steps_of = [("a step", size)] if steps else []
         if over and self.on_leftover == "partial":
             steps += 1
-            steps_of.append((f"the last step, of the {over:,} rollouts that fill no other,", over))
+            steps_of.append((f"the last step, of only {counted(over, 'rollout')},", over))
 
         length = None
         if self.micro_batch_size is not None:
@@ -198,17 +198,16 @@ class _Run:
             samples = rollouts_in_step * self.samples_per_rollout
             packed = _quotient(samples, together)
             needed = _quotient(packed, self.unit) * self.unit
+            has, micro_batches = f"{which} has {counted(samples, 'sample')}", counted(packed, "micro-batch")
             if length is None and packed != needed:
                 problems.append(
-                    f"{which} has {samples:,} samples, {packed:,} micro-batches of {together:,}, no multiple of "
-                    f"{self.unit:,} ({at_a_time}){so}"
+                    f"{has}, {micro_batches} of {together:,}, no multiple of {self.unit:,} ({at_a_time}){so}"
                 )
             elif length is not None and needed > samples and self.on_shortage == "repeat":
-                notes.append(f"{which} has {samples:,} samples and may need {needed:,}: its cheapest are repeated")
+                notes.append(f"{has} and may need {needed:,}: its cheapest are repeated")
             elif length is not None and needed > samples:
                 problems.append(
-                    f"{which} has {samples:,} samples, of which {packed:,} micro-batches may be made, {needed:,} when "
-                    f"rounded up ({at_a_time}){so}"
+                    f"{has}, of which {micro_batches} may be made, {needed:,} when rounded up ({at_a_time}){so}"
                 )
         most = _quotient(_quotient(size * self.samples_per_rollout, together), self.unit) * self.micro_batch_multiple
         fewest = most if length is None else self.micro_batch_multiple

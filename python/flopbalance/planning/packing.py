@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import as_count, as_integers, as_lengths
+from flopbalance.checks import as_count, as_integers, as_lengths, shown
 
 
 def first_fit_pack(total_lengths: npt.ArrayLike, max_tokens_per_bin: int) -> list[list[int]]:
@@ -73,7 +73,7 @@ def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: 
     [[1, 0], [2, 3]]
     """
     if not (isinstance(bins, list) and all(isinstance(samples, (list, tuple)) for samples in bins)):
-        raise ValueError(f"bins must be a list of lists of sample indices, got {bins!r}")
+        raise ValueError(f"bins must be a list of lists of sample indices, got {shown(bins)}")
     samples = as_integers([sample for samples in bins for sample in samples], "bins")
     sizes = np.array([len(samples) for samples in bins], dtype=np.int64)
     target = as_count(target_count, "target_count", minimum=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
 from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
@@ -36,7 +36,9 @@ def get_seqlen_balanced_partitions(
     Raises
     ------
     ValueError
-        For weights that are not such numbers, and for an impossible number of parts.
+        For weights that are not such numbers.
+    ScheduleError
+        For more parts than weights, or parts that cannot be of equal size; also an ``AssertionError``.
 
     See Also
     --------
@@ -80,7 +82,7 @@ def karmarkar_karp(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bo
 
     Raises
     ------
-    ValueError
+    ValueError, ScheduleError
         As in `get_seqlen_balanced_partitions`.
 
     Examples
@@ -101,17 +103,17 @@ def _partition(seqlen_list: npt.ArrayLike, k_partitions: int, sizes: _Sizes, asc
     return _core.group_lists(*_core.partition(weights, parts, sizes, ascending, ("seqlen_list", "k_partitions")))
 
 
-def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:
+def get_reverse_idx(idx_map: Any) -> Any:
     """Return the inverse of a permutation.
 
     Parameters
     ----------
-    idx_map : sequence of int, shape (n,)
+    idx_map : sequence, array or tensor of int, shape (n,)
         Every number from 0 to n - 1 once.
 
     Returns
     -------
-    list of int
+    list of int, or an array or tensor like `idx_map`
         The positions of 0, 1, ..., n - 1 in `idx_map`.
 
     Raises
@@ -132,4 +134,9 @@ def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:
                 f"idx_map must hold every number from 0 to {len(inverse) - 1} once, got {index} at {position}"
             )
         inverse[index] = position
-    return inverse
+    if not hasattr(idx_map, "__array__"):
+        return inverse
+    same_kind = copy.deepcopy(idx_map)  # of its library, type and device
+    for position, index in enumerate(indices):
+        same_kind[index] = position
+    return same_kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -16,10 +17,11 @@ from flopbalance.checks import (
     as_choice,
     as_count,
     as_flag,
-    as_integers,
     as_lengths,
+    as_rollout_ids,
     as_sample_costs,
     as_weights,
+    shown,
 )
 from flopbalance.planning.limits import ExtraBudget, PadTo, as_extra_budget, as_pad_to
 from flopbalance.schedules.schedule import Schedule
@@ -65,7 +67,7 @@ def plan(
     dp_size: int,
     max_tokens: int | None = None,
     micro_batch_size: int | None = None,
-    rollout_ids: npt.ArrayLike | None = None,
+    rollout_ids: npt.ArrayLike | Sequence[Hashable] | None = None,
     global_batch_size: int | None = None,
     micro_batch_multiple: int = 1,
     packing: Packing = "first-fit",
@@ -97,9 +99,9 @@ def plan(
         Token cap of a micro-batch, for every `packing` but ``"fixed"``.
     micro_batch_size : int, optional
         Samples of a micro-batch, for ``packing="fixed"``.
-    rollout_ids : array_like of shape (n,), optional
-        The rollout of each sample, whole numbers in any order; a rollout stays in one step. By default every sample
-        is a rollout.
+    rollout_ids : array_like or sequence of shape (n,), optional
+        The rollout of each sample, in any order: whole numbers, texts or other values with a hash, of which equal ones
+        are one rollout; None is a rollout by itself. A rollout stays in one step. By default every sample is a rollout.
     global_batch_size : int, optional
         Rollouts in a step; see `on_leftover` for rollouts that fill no step. By default all rollouts make one step.
     micro_batch_multiple : int, default 1
@@ -193,13 +195,14 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     weights = as_sample_costs(tokens if costs is None else costs, tokens, len(tokens))
     as_choice(packing, Packing, "packing")
     as_choice(objective, Objective, "objective")
+    balance_ranks = as_flag(balance_ranks, "balance_ranks")
     settings = locals()
     for argument, (default, _) in _READ_BY_SOME.items():
         given = settings[argument]
         if given is not default and not (np.isscalar(given) and given == default):
             _refuse_unread(argument, given, packing, objective)
     if packing == "capped" and not balance_ranks:
-        raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks!r}")
+        raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks}")
     limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
     if settings[limit] is None:
         raise ValueError(f"{limit} must be given for packing={packing!r}, got None")
@@ -210,8 +213,8 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
         "micro_batch_size": None if micro_batch_size is None else as_count(micro_batch_size, "micro_batch_size"),
         "max_tokens": None if max_tokens is None else as_count(max_tokens, "max_tokens"),
         "pad_to": as_pad_to(pad_to),
-        "balance_ranks": as_flag(balance_ranks, "balance_ranks"),
-        "rollout_ids": None if rollout_ids is None else as_integers(rollout_ids, "rollout_ids"),
+        "balance_ranks": balance_ranks,
+        "rollout_ids": None if rollout_ids is None else as_rollout_ids(rollout_ids, "rollout_ids"),
         "global_batch_size": None if global_batch_size is None else as_count(global_batch_size, "global_batch_size"),
         "objective": objective,
         "pipeline_stages": as_count(pipeline_stages, "pipeline_stages"),
@@ -255,4 +258,4 @@ def _refuse_unread(argument: str, given: object, packing: Packing, objective: Ob
     default, by = _READ_BY_SOME[argument]
     if not reads(argument, packing, objective):
         without = f"objective={objective!r}" if by == "pipeline" else f"packing={packing!r}"
-        raise ValueError(f"{argument} must be {default!r} for {without}, got {given!r}")
+        raise ValueError(f"{argument} must be {default!r} for {without}, got {shown(given)}")

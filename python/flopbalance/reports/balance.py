@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import CostFunction, Ints, as_amount, as_count, as_float_costs
-from flopbalance.reports.measures import Measures, above_cap, idle_share
+from flopbalance.reports.measures import Measures, above_alone, above_cap, idle_share
 from flopbalance.schedules.schedule import Schedule, planned_lengths
 from flopbalance.text import counted
 
@@ -38,6 +38,10 @@ class BalanceReport:
         Micro-batches of two samples or more above the token cap.
     worst_over_cap : float
         Tokens of the largest of two samples or more, over the cap; 1 or less where the cap is kept.
+    alone_over_cap : int
+        Samples above the token cap by themselves, each alone in its micro-batch.
+    longest_alone : int
+        Tokens of the longest of these; 0 where there is none.
     largest_tokens : int
         Tokens of the largest micro-batch.
     step_samples, step_tokens : ndarray of int64, shape (steps,)
@@ -55,6 +59,8 @@ class BalanceReport:
     micro_batches: int
     over_cap: int
     worst_over_cap: float
+    alone_over_cap: int
+    longest_alone: int
     largest_tokens: int
     step_samples: Ints
     step_tokens: Ints
@@ -80,7 +86,8 @@ class BalanceReport:
         -------
         dict of str to float
             ``step_time``, ``micro_batch_time``, ``pipeline_time``, ``mean_time``, ``lower_bound``, ``micro_batches``,
-            ``over_cap``, ``worst_over_cap``, ``largest_tokens`` and ``dropped`` as above;
+            ``over_cap``, ``worst_over_cap``, ``alone_over_cap``, ``longest_alone``, ``largest_tokens`` and ``dropped``
+            as above;
             ``step_excess``, ``micro_batch_excess``, ``pipeline_excess``: each time above the lower bound, as a share of
             it;
             ``idle_mean``, ``idle_max``: the mean and the largest idle share of a rank;
@@ -117,11 +124,15 @@ class BalanceReport:
         lines += [
             f"{'idle':<13} {self.idle_shares.mean():.2%} of a rank's time, at most {self.idle_shares.max():.2%}",
             f"{'micro-batches':<13} {self.micro_batches:,}, the largest of {self.largest_tokens:,} tokens; "
-            f"{self.over_cap:,} over the cap, the worst at {self.worst_over_cap:.2f} of it",
+            f"{self.over_cap:,} over the cap, the worst at {self.worst_over_cap:.2f} of it{self._alone()}",
             f"{'samples':<13} {self.step_samples.sum():,} of {counted(int(self.step_tokens.sum()), 'token')} in "
             f"{counted(len(self.step_samples), 'step')}; {self.dropped:,} dropped",
         ]
         return "\n".join(lines)
+
+    def _alone(self) -> str:
+        longer = above_alone(self.alone_over_cap, self.longest_alone)
+        return f"; {longer}" if longer else ""
 
 
 def report(
@@ -180,7 +191,7 @@ def report(
         pipeline_stages=as_count(pipeline_stages, "pipeline_stages"),
         micro_batch_overhead=as_amount(micro_batch_overhead, "micro_batch_overhead"),
     )
-    together, _ = above_cap(schedule.token_counts, schedule.sample_counts, cap)
+    together, alone = above_cap(schedule.token_counts, schedule.sample_counts, cap)
     step_time, busy = float(measures.times["step"].sum()), measures.busy.sum(axis=1)
     return BalanceReport(
         step_time=step_time,
@@ -192,6 +203,8 @@ def report(
         micro_batches=len(schedule.micro_batch_tokens),
         over_cap=int(together.sum()),
         worst_over_cap=int(schedule.token_counts[schedule.sample_counts > 1].max(initial=0)) / cap,
+        alone_over_cap=int(alone.sum()),
+        longest_alone=int(schedule.token_counts[alone].max(initial=0)),
         largest_tokens=int(schedule.micro_batch_tokens.max()),
         step_samples=schedule.step_samples,
         step_tokens=schedule.step_tokens,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, as_count, as_lengths
-from flopbalance.reports.measures import above_cap
+from flopbalance.checks import Ints, as_count, as_integers, as_lengths, shown
+from flopbalance.reports.measures import above_alone, above_cap
 from flopbalance.schedules.schedule import Schedule
 
 _LOGGER = logging.getLogger("flopbalance")
@@ -18,7 +18,7 @@ _LOGGER = logging.getLogger("flopbalance")
 class CapWatch:
     """Logs a warning the first time that a schedule exceeds the token cap, as a balance by FLOPs may.
 
-    Micro-batches of one sample do not count: no other schedule would help them.
+    Micro-batches of one sample do not count, since no other schedule would help them: they get a warning of their own.
 
     Parameters
     ----------
@@ -26,6 +26,18 @@ class CapWatch:
         Token cap of a micro-batch: ``max_tokens_per_gpu`` times the context-parallel size.
     logger : logging.Logger, optional
         Where to; by default the logger ``flopbalance``.
+
+    Attributes
+    ----------
+    alone_over_cap : int
+        Samples above the cap by themselves in the last schedule.
+    longest_alone : int
+        Tokens of the longest of these; 0 where there is none.
+
+    Raises
+    ------
+    ValueError
+        For a cap below 1, and in the checks for what is no schedule.
 
     Examples
     --------
@@ -47,11 +59,16 @@ balance within the cap. This is said once.
 
     def __init__(self, max_tokens: int, logger: logging.Logger = _LOGGER) -> None:
         self.max_tokens = as_count(max_tokens, "max_tokens")
+        if not callable(getattr(logger, "warning", None)):
+            raise ValueError(f"logger must be a logging.Logger, got {shown(logger)}")
         self.logger = logger
-        self._has_warned = False
+        self.alone_over_cap = self.longest_alone = 0
+        self._has_warned = self._has_warned_of_samples = False
 
     def check(self, schedule: Schedule) -> int:
         """Return how many micro-batches of two samples or more exceed the cap."""
+        if not isinstance(schedule, Schedule):
+            raise ValueError(f"schedule must be a Schedule, as plan returns it, got {type(schedule).__name__}")
         return self._check(schedule.micro_batch_tokens, np.diff(schedule.micro_batch_offsets))
 
     def check_lists(
@@ -68,17 +85,24 @@ balance within the cap. This is said once.
         0
         """
         lengths = as_lengths(total_lengths, "total_lengths")
-        batches = [
-            np.asarray(partition)[positions]
-            for partition, of_rank in zip(partitions, micro_batch_indices, strict=True)
-            for positions in of_rank
-        ]
-        tokens = np.array([lengths[batch].sum() for batch in batches])
-        return self._check(tokens, np.array([len(batch) for batch in batches]))
+        for name, lists in (("partitions", partitions), ("micro_batch_indices", micro_batch_indices)):
+            if not isinstance(lists, Sequence) or len(lists) != len(partitions):
+                raise ValueError(f"{name} must hold a list for each rank, got {shown(lists)}")
+        tokens, samples = [], []
+        for rank, (partition, of_rank) in enumerate(zip(partitions, micro_batch_indices, strict=True)):
+            sizes = lengths[_indices(partition, len(lengths), f"partitions[{rank}]")]
+            if not isinstance(of_rank, Sequence):
+                raise ValueError(f"micro_batch_indices[{rank}] must hold micro-batches, got {shown(of_rank)}")
+            for number, positions in enumerate(of_rank):
+                batch = sizes[_indices(positions, len(sizes), f"micro_batch_indices[{rank}][{number}]")]
+                tokens.append(batch.sum())
+                samples.append(len(batch))
+        return self._check(np.array(tokens, dtype=np.int64), np.array(samples, dtype=np.int64))
 
     def _check(self, tokens: Ints, samples: Ints) -> int:
-        together, _ = above_cap(tokens, samples, self.max_tokens)
-        over_cap = tokens[together]
+        together, alone = above_cap(tokens, samples, self.max_tokens)
+        over_cap, longer = tokens[together], tokens[alone]
+        self.alone_over_cap, self.longest_alone = len(longer), int(longer.max(initial=0))
         if len(over_cap) and not self._has_warned:
             self._has_warned = True
             self.logger.warning(
@@ -90,4 +114,18 @@ balance within the cap. This is said once.
                 f"{over_cap.max():,}",
                 100 * (over_cap.max() / self.max_tokens - 1),
             )
+        if len(longer) and not self._has_warned_of_samples:
+            self._has_warned_of_samples = True
+            self.logger.warning(
+                "the cap is %s tokens, and %s: no packing helps; drop them or raise the cap. This is said once.",
+                f"{self.max_tokens:,}",
+                above_alone(self.alone_over_cap, self.longest_alone),
+            )
         return len(over_cap)
+
+
+def _indices(values: npt.ArrayLike, bound: int, name: str) -> Ints:
+    indices = as_integers(values, name)
+    for i in np.flatnonzero((indices < 0) | (indices >= bound))[:1]:
+        raise ValueError(f"{name}[{i}] must be >= 0 and < {bound}, got {indices[i]}")
+    return indices

@@ -10,10 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Floats, Ints, as_choice, as_float_costs
+from flopbalance.checks import (
+    CostFunction,
+    Floats,
+    Ints,
+    as_choice,
+    as_count,
+    as_flag,
+    as_float_costs,
+    as_text,
+    likely,
+    shown,
+)
 from flopbalance.errors import ScheduleError
 from flopbalance.planning.limits import as_pad_to
-from flopbalance.planning.plan import plan
+from flopbalance.planning.plan import Packing, plan
 from flopbalance.reports.measures import Measures, above_cap, idle_share
 from flopbalance.reports.timeline import Meeting
 from flopbalance.schedules.schedule import Schedule, planned_lengths
@@ -241,6 +252,7 @@ def explain(
     weights = as_float_costs(costs, tokens, schedule.num_samples)
     _check_settings(settings)
     as_choice(objective, Meeting, "objective")
+    as_text(cost_unit, "cost_unit")
     measures = Measures.of(schedule, weights)
     step = measures.worst_step(objective)
     of_step = schedule.step_starts[step] + np.arange(schedule.micro_batches_per_step[step])
@@ -298,11 +310,14 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     known = inspect.signature(plan).parameters.keys() - {"lengths", "costs"}
     for name in settings:
         if name not in known:
-            raise ValueError(f"settings must hold other arguments of plan, got {name!r}")
-    limit = "micro_batch_size" if settings.get("packing") == "fixed" else "max_tokens"
+            raise ValueError(f"settings must hold other arguments of plan, got {shown(name)}{likely(name, known)}")
+    as_flag(settings.get("balance_ranks", True), "settings['balance_ranks']")
+    packing = as_choice(settings.get("packing", "first-fit"), Packing, "settings['packing']")
+    limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
     for name in ("dp_size", limit):
         if settings.get(name) is None:
             raise ValueError(f"settings must hold {name}, which made the schedule, got {', '.join(settings) or 'none'}")
+        as_count(settings[name], f"settings[{name!r}]")
 
 
 def _slowest(measures: Measures, step: int, costs: Floats, objective: Meeting) -> tuple[int, float, Ints]:

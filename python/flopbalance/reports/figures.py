@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Floats, Ints, as_count, as_float_costs
+from flopbalance.checks import CostFunction, Floats, Ints, as_count, as_float_costs, as_text, shown
 from flopbalance.reports.timeline import (
     Distribution,
     Meeting,
@@ -166,8 +166,17 @@ def plot_comparison(
     ... }
     >>> figure = plot_comparison(schedules, lengths, cost_unit="tokens")  # doctest: +SKIP
     """
+    if not isinstance(schedules, Mapping):
+        raise ValueError(f"schedules must be a mapping from names to schedules, got {shown(schedules)}")
     if not schedules:
         raise ValueError("schedules must hold at least one schedule, got none")
+    for name, schedule in schedules.items():
+        if not isinstance(schedule, Schedule):
+            which = f"schedules[{name!r}]" if name else "schedule"
+            raise ValueError(f"{which} must be a Schedule, as plan returns it, got {shown(schedule)}")
+    max_tokens = None if max_tokens is None else as_count(max_tokens, "max_tokens")
+    as_text(cost_unit, "cost_unit")
+    title = None if title is None else as_text(title, "title")
     tokens = None
     if lengths is not None:
         tokens, *_ = (planned_lengths(schedule, lengths) for schedule in schedules.values())
@@ -185,13 +194,13 @@ def plot_comparison(
     figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.08)
     grid = figure.add_gridspec(len(heights) + 1, 2, height_ratios=[*heights, PANEL_HEIGHT])
 
-    shown = {name: of_steps[step] for name, of_steps in lines.items()}
-    first = next(iter(shown.values()))
-    duration = max(line.duration for line in shown.values())
+    drawn = {name: of_steps[step] for name, of_steps in lines.items()}
+    first = next(iter(drawn.values()))
+    duration = max(line.duration for line in drawn.values())
     scale, prefix = si_prefix(duration)
-    palette = _Palette(mpl, list(shown.values()), max_tokens)
+    palette = _Palette(mpl, list(drawn.values()), max_tokens)
     axes = [figure.add_subplot(grid[row, :]) for row in range(len(heights))]
-    for ax, (name, line) in zip(axes, shown.items(), strict=True):
+    for ax, (name, line) in zip(axes, drawn.items(), strict=True):
         ax.set_xlim(0, duration / scale or 1.0)
         _draw_timeline(ax, line, palette, scale)
         facts = [f"step {step} of 0–{len(lines[name]) - 1}" if len(lines[name]) > 1 else "the only step"]
@@ -206,7 +215,7 @@ def plot_comparison(
         f"time since the start of the step ({prefix}{printable(cost_unit)}), where ranks meet {meeting}",
         fontsize=MEDIUM,
     )
-    palette.explain(figure, axes, list(shown.values()), title)
+    palette.explain(figure, axes, list(drawn.values()), title)
 
     _draw_tokens(mpl, figure.add_subplot(grid[-1, 0 if distribution else slice(None)]), lines, max_tokens)
     if distribution:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from flopbalance import _core
 from flopbalance.checks import Floats, Ints
 from flopbalance.schedules.schedule import Schedule
+from flopbalance.text import counted
 
 Bools = npt.NDArray[np.bool_]
 
@@ -53,6 +54,13 @@ class Measures:
         (array([11.]), array([10.5]))
         """
         measured = _core.measure(schedule, costs, pipeline_stages, micro_batch_overhead)
+        with np.errstate(over="ignore"):
+            longest = measured["pipeline_times"].sum() + measured["micro_batch_times"].sum()
+        if not np.isfinite(longest):
+            raise ValueError(
+                "costs, pipeline_stages and micro_batch_overhead must leave times finite, got "
+                f"{counted(pipeline_stages, 'stage')} and an overhead of {micro_batch_overhead:g}"
+            )
         return cls(
             micro_batch_costs=measured["micro_batch_costs"].reshape(schedule.dp_size, -1),
             busy=measured["busy"].reshape(schedule.dp_size, -1),
@@ -91,3 +99,15 @@ def above_cap(tokens: Ints, samples: Ints, max_tokens: int | None) -> tuple[Bool
     """
     above = np.zeros(tokens.shape, dtype=np.bool_) if max_tokens is None else tokens > max_tokens
     return above & (samples > 1), above & (samples == 1)
+
+
+def above_alone(count: int, longest: int) -> str:
+    """Say how many samples are above the cap by themselves, and how long the longest is; nothing where none is.
+
+    Examples
+    --------
+    >>> above_alone(1, 22000)
+    '1 sample above it alone, of 22,000 tokens'
+    """
+    size = f"of {longest:,} tokens" if count == 1 else f"the longest of {longest:,} tokens"
+    return f"{counted(count, 'sample')} above it alone, {size}" if count else ""

@@ -5,7 +5,7 @@ from collections.abc import MutableMapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, get_args
 
-from flopbalance.checks import as_count
+from flopbalance.checks import likely, shown
 from flopbalance.costs.sources import FLOPS_MODELS, select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
@@ -142,7 +142,7 @@ def add_balance_arguments(parser: argparse.ArgumentParser, *, only_new: bool = F
     (True, 4, 8192)
     """
     if not isinstance(parser, argparse.ArgumentParser):
-        raise ValueError(f"parser must be an argparse.ArgumentParser, got {type(parser).__name__}")
+        raise ValueError(f"parser must be an argparse.ArgumentParser, got {shown(parser)}")
     flags = [flag for flag in OPTIONS if not (only_new and flag in PUBLISHED)]
     methods = {name: getattr(parser, name) for name in _FIRST_USE}
     for name in methods:
@@ -215,31 +215,29 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     """
     fields = _Flags(args, "args")
     given = {flag: fields.get(_attribute(flag)) for flag in OPTIONS}
+    for flag in OPTIONS:
+        if OPTIONS[flag].get("action") == "store_true":
+            given[flag] = fields.flag(_attribute(flag))
+    for flag, value in given.items():
+        if value is not None and OPTIONS[flag].get("type") is int:
+            fields.size(_attribute(flag))
+        choices = OPTIONS[flag].get("choices")
+        if value is not None and choices and not (isinstance(value, str) and value in choices):
+            raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {shown(value)}{likely(value, choices)}")
     refuse_contradictions(fields)
     if given["--use-dynamic-batch-size"] and given["--max-tokens-per-gpu"] is None:
         raise ValueError("--use-dynamic-batch-size needs --max-tokens-per-gpu")
-    for flag, value in given.items():
-        if value is not None and OPTIONS[flag].get("type") is int:
-            as_count(value, flag)
-        choices = OPTIONS[flag].get("choices")
-        if value is not None and choices and value not in choices:
-            raise ValueError(f"{flag} must be one of {', '.join(choices)}, got {value!r}")
 
     flops_model = given["--flops-model"]
     is_of_args = isinstance(flops_model, str) and flops_model in FLOPS_MODELS  # which may not be whole yet
     if flops_model is not None and not is_of_args:
         select_flops_model(args, flops_model, name="--flops-model")
 
-    derived = {}
+    put = args.__setitem__ if isinstance(args, MutableMapping) else partial(setattr, args)
     if given["--balance-by-flops"] or given["--balance-within-cap"]:
-        derived["balance_data"] = True
+        put("balance_data", True)
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
-        derived["log_probs_max_tokens_per_gpu"] = given["--max-tokens-per-gpu"]
-    for attribute, value in derived.items():
-        if isinstance(args, MutableMapping):
-            args[attribute] = value
-        else:
-            setattr(args, attribute, value)
+        put("log_probs_max_tokens_per_gpu", given["--max-tokens-per-gpu"])
     return args
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from flopbalance.checks import as_count, as_integers, as_lengths
+from flopbalance.checks import as_count, as_lengths, as_rollout_ids
 from flopbalance.costs.sources import select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import plan
-from flopbalance.trainers.modes import chosen_mode, micro_batch_multiple, plan_choices, token_cap
+from flopbalance.trainers.modes import CHOICES, chosen_mode, micro_batch_multiple, plan_choices, token_cap
 
 
 def build_dp_schedule(
@@ -19,7 +22,7 @@ def build_dp_schedule(
     total_lengths: npt.ArrayLike,
     *,
     global_batch_size: int,
-    rollout_indices: npt.ArrayLike,
+    rollout_indices: npt.ArrayLike | Sequence[Hashable],
 ) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
     """Build the published data-parallel schedule, index for index, as nested lists.
 
@@ -35,13 +38,14 @@ def build_dp_schedule(
         ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``, and ``micro_batch_overhead`` (0 where
         absent).
     train_parallel_config : mapping or namespace
-        ``dp_size``, ``cp_size``, ``vpp_size``, ``microbatch_group_size_per_vp_stage``.
+        ``dp_size``; ``cp_size`` with dynamic batching; ``vpp_size`` (1 where absent or None) and, where that is above
+        1, ``microbatch_group_size_per_vp_stage``.
     total_lengths : array_like of shape (n,)
         Tokens per sample, whole numbers >= 0.
     global_batch_size : int
         Rollouts in a step.
-    rollout_indices : array_like of shape (n,)
-        The rollout of each sample, whole numbers.
+    rollout_indices : array_like or sequence of shape (n,)
+        The rollout of each sample, as for `plan`.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def build_dp_schedule(
     [[1, 2, 5, 6], [0, 3, 4, 7]]
     """
     lengths = as_lengths(total_lengths, "total_lengths")
-    rollout_ids = as_integers(rollout_indices, "rollout_indices")
+    rollout_ids = as_rollout_ids(rollout_indices, "rollout_indices")
     if len(rollout_ids) != len(lengths):
         raise ValueError(
             f"rollout_indices must hold one id for each of the {len(lengths)} total_lengths, got {len(rollout_ids)}"
@@ -105,17 +109,40 @@ def build_dp_schedule(
         flops_model = trainer.get("flops_model")
         name = trainer.name("flops_model")
         costs = select_flops_model(args, "published" if flops_model is None else flops_model, name=name)
-    return plan(
-        lengths,
-        costs=costs,
-        dp_size=parallel.size("dp_size"),
-        max_tokens=max_tokens,
-        micro_batch_size=micro_batch_size,
-        rollout_ids=rollout_ids,
-        global_batch_size=as_count(global_batch_size, "global_batch_size"),
-        micro_batch_multiple=micro_batch_multiple(parallel),
-        packing=mode.packing,
-        balance_ranks=mode.balance_ranks,
-        pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
-        **plan_choices(trainer),
-    ).to_lists()
+    with _in_names_of_trainers():
+        return plan(
+            lengths,
+            costs=costs,
+            dp_size=parallel.size("dp_size"),
+            max_tokens=max_tokens,
+            micro_batch_size=micro_batch_size,
+            rollout_ids=rollout_ids,
+            global_batch_size=as_count(global_batch_size, "global_batch_size"),
+            micro_batch_multiple=micro_batch_multiple(parallel),
+            packing=mode.packing,
+            balance_ranks=mode.balance_ranks,
+            pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
+            **plan_choices(trainer),
+        ).to_lists()
+
+
+_NAMES = {
+    "lengths": "total_lengths",
+    "rollout_ids": "rollout_indices",
+    "max_tokens": "args.max_tokens_per_gpu x cp_size",
+    "micro_batch_size": "args.micro_batch_size",
+    "micro_batch_multiple": "microbatch_group_size_per_vp_stage",
+    "pipeline_stages": "args.pipeline_model_parallel_size",
+    **{keyword: f"args.{field}" for field, keyword in CHOICES.items()},
+}
+"""What trainers call the arguments of `plan`."""
+
+
+@contextlib.contextmanager
+def _in_names_of_trainers() -> Iterator[None]:
+    """Let refusals speak of the trainer's arguments instead of those of `plan`."""
+    try:
+        yield
+    except ValueError as error:
+        text = re.sub(r"\b\w+\b", lambda word: _NAMES.get(word[0], word[0]), str(error))
+        raise type(error)(text) from None

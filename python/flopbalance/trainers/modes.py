@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flopbalance.checks import as_amount, as_choice
+from flopbalance.checks import as_amount, as_choice, shown
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, Packing, reads
 
@@ -103,11 +103,16 @@ def refuse_contradictions(trainer: Fields) -> None:
     if (by_flops or within_cap) and not trainer.get("use_dynamic_batch_size"):
         needy = "balance_by_flops" if by_flops else "balance_within_cap"
         raise ValueError(f"{trainer.name(needy)} needs {trainer.name('use_dynamic_batch_size')}")
-    if not within_cap:
-        for field, default in (("balance_objective", "step"), ("on_shortage", "error")):
-            value = trainer.get(field)
-            if value is not None and value != default:
-                raise ValueError(f"{trainer.name(field)} {value} needs {trainer.name('balance_within_cap')}")
+    for field, default, needed in (
+        ("on_oversize", "alone", "use_dynamic_batch_size"),
+        ("balance_objective", "step", "balance_within_cap"),
+        ("on_shortage", "error", "balance_within_cap"),
+    ):
+        value = trainer.get(field)
+        is_default = value is None or (isinstance(value, str) and value == default)
+        if not is_default and not trainer.get(needed):
+            choice = value if isinstance(value, str) else shown(value)
+            raise ValueError(f"{trainer.name(field)} {choice} needs {trainer.name(needed)}")
     field, objective = "micro_batch_overhead", "balance_objective"
     overhead = trainer.get(field)
     if overhead and as_amount(overhead, trainer.name(field)) and trainer.get(objective) != "pipeline":
@@ -116,7 +121,7 @@ def refuse_contradictions(trainer: Fields) -> None:
 
 def micro_batch_multiple(parallel: Fields) -> int:
     """Return what micro-batches per rank and step are a multiple of: the group of an interleaved pipeline."""
-    return parallel.size("microbatch_group_size_per_vp_stage") if parallel.size("vpp_size") > 1 else 1
+    return parallel.size("microbatch_group_size_per_vp_stage") if parallel.size_or("vpp_size", 1) > 1 else 1
 
 
 def token_cap(max_tokens_per_gpu: int, cp_size: int) -> int:

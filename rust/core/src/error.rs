@@ -164,9 +164,11 @@ pub enum Error {
     },
     /// All sequences together have more pairs of tokens than 128 bits count.
     PairsOverflow,
+    /// There is nothing to plan.
+    NoSamples,
     /// A sample exceeds a cap by itself, and that is to be refused.
     Oversize {
-        /// Which cap: `"lengths"` or `"extra_budget[0]"`.
+        /// Which cap: `"lengths"` or `"extra_budget.amounts"`.
         amounts: &'static str,
         /// The first such sample.
         index: usize,
@@ -295,7 +297,11 @@ impl Error {
             Self::CostOverflow { .. } | Self::PairsOverflow => Kind::Overflow,
             Self::OutOfMemory { .. } => Kind::Memory,
             Self::Interrupted => Kind::Interrupted,
-            Self::Oversize { .. }
+            Self::NoWeights
+            | Self::TooManyParts { .. }
+            | Self::UnevenParts { .. }
+            | Self::NoSamples
+            | Self::Oversize { .. }
             | Self::AllOversize { .. }
             | Self::AfterDropping { .. }
             | Self::TooFewRollouts { .. }
@@ -333,13 +339,6 @@ impl Error {
                 write!(f, "the sum of weights must be finite in every order, got {total:e}")
             }
             Self::TotalWeight => f.write_str("the sum of weights must be below 2^128, got more"),
-            Self::NoWeights => f.write_str("weights must hold at least one item, got none"),
-            Self::TooManyParts { parts, weights } => {
-                write!(f, "parts must be <= the number of items, {weights}, got {parts}")
-            }
-            Self::UnevenParts { parts, weights } => {
-                write!(f, "parts must divide the number of items, {weights}, when sizes are equal, got {parts}")
-            }
             Self::Count { argument, samples, count } => {
                 let one = match *argument {
                     "costs" => "cost",
@@ -357,12 +356,12 @@ impl Error {
             }
             Self::GroupSizes { items } => write!(f, "sizes must be >= 0 and add up to the {items} items, got others"),
             Self::NegativeAmount { index, amount } => {
-                write!(f, "extra_budget[0][{index}] must be >= 0, got {amount}")
+                write!(f, "extra_budget.amounts[{index}] must be >= 0, got {amount}")
             }
             Self::Loads { loads, dp_size } => {
                 write!(f, "carried must hold one load for each of the dp_size = {dp_size} ranks, got {loads}")
             }
-            Self::TotalAmount => f.write_str("the sum of extra_budget[0] must be below 2^62, got more"),
+            Self::TotalAmount => f.write_str("the sum of extra_budget.amounts must be below 2^62, got more"),
             Self::Stages { stages } => {
                 write!(f, "pipeline_stages must be <= {}, got {stages}", crate::Pipeline::MOST_STAGES)
             }
@@ -374,24 +373,32 @@ impl Error {
 
     fn write_schedule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoWeights => f.write_str("weights must hold at least one item, got none"),
+            Self::TooManyParts { parts, weights } => {
+                write!(f, "parts must be <= the number of items, {weights}, got {parts}")
+            }
+            Self::UnevenParts { parts, weights } => {
+                write!(f, "parts must divide the number of items, {weights}, when sizes are equal, got {parts}")
+            }
+            Self::NoSamples => f.write_str("lengths must hold at least one sample, got none"),
             Self::Oversize { amounts, index, amount, cap, oversize, samples } => write!(
                 f,
-                "{amounts}[{index}] must be within the cap, {cap} after padding, with on_oversize='error', got \
-                 {amount}; {oversize} of {samples} samples are not"
+                "{amounts}[{index}] must be within the cap, {cap} after padding, as on_oversize asks, got {amount}; {oversize} \
+                 of {samples} samples are not"
             ),
             Self::AllOversize { samples } => {
-                write!(f, "on_oversize must leave a sample, got 'drop' where all {samples} are above the cap")
+                write!(f, "on_oversize must leave a sample, got drop where all {samples} are above the cap")
             }
             Self::AfterDropping { oversize, error } => {
-                write!(f, "{error}; {oversize} more are above the cap, and dropped with on_oversize='drop'")
+                write!(f, "{error}; {oversize} more are above the cap, and dropped")
             }
             Self::TooFewRollouts { rollouts, global_batch_size } => write!(
                 f,
-                "num_rollouts must be >= global_batch_size, {global_batch_size}, to fill one step, got {rollouts}"
+                "the number of rollouts must be >= global_batch_size, {global_batch_size}, to fill one step, got {rollouts}"
             ),
             Self::RolloutsLeftOver { rollouts, global_batch_size } => write!(
                 f,
-                "num_rollouts must be a multiple of global_batch_size, {global_batch_size}, got {rollouts}: the last \
+                "the number of rollouts must be a multiple of global_batch_size, {global_batch_size}, got {rollouts}: the last \
                  {} fill no step",
                 rollouts % global_batch_size
             ),

@@ -40,8 +40,11 @@ impl Steps {
             Some(ids) => by_rollout(ids),
         };
         let num_rollouts = ends.len();
-        let size = global_batch_size.map_or(num_rollouts.max(1), NonZeroUsize::get);
-        if num_rollouts == 0 || num_rollouts < size && on_leftover != OnLeftover::Partial {
+        if num_rollouts == 0 {
+            return Err(Error::NoSamples);
+        }
+        let size = global_batch_size.map_or(num_rollouts, NonZeroUsize::get);
+        if num_rollouts < size && on_leftover != OnLeftover::Partial {
             return Err(Error::TooFewRollouts { rollouts: num_rollouts, global_batch_size: size });
         }
         let over = num_rollouts % size;
@@ -165,12 +168,15 @@ mod tests {
     #[test]
     fn rollouts_that_fill_no_step_are_refused_where_that_is_asked_for() {
         let text = Steps::new(5, None, NonZeroUsize::new(2), OnLeftover::Error).unwrap_err().to_string();
-        assert_eq!(text, "num_rollouts must be a multiple of global_batch_size, 2, got 5: the last 1 fill no step");
+        assert_eq!(
+            text,
+            "the number of rollouts must be a multiple of global_batch_size, 2, got 5: the last 1 fill no step"
+        );
     }
 
     #[test]
     fn too_few_rollouts_are_refused() {
         let text = Steps::new(3, None, NonZeroUsize::new(4), OnLeftover::Drop).unwrap_err().to_string();
-        assert_eq!(text, "num_rollouts must be >= global_batch_size, 4, to fill one step, got 3");
+        assert_eq!(text, "the number of rollouts must be >= global_batch_size, 4, to fill one step, got 3");
     }
 }

@@ -126,7 +126,7 @@ fn steps_are_runs_of_whole_rollouts() {
     let refused = planned(&[1], &request).unwrap_err();
     assert_eq!(refused, Error::TooFewRollouts { rollouts: 1, global_batch_size: 2 });
     request.global_batch_size = None;
-    assert_eq!(planned(&[], &request).unwrap_err(), Error::TooFewRollouts { rollouts: 0, global_batch_size: 1 });
+    assert_eq!(planned(&[], &request).unwrap_err(), Error::NoSamples);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn every_argument_holds_one_for_each_sample() {
     let mut how = Capped::new(Objective::Step);
     how.extra_budget = Some(ExtraBudget { amounts: &[1], cap: 1 });
     let refused = planned(&[1, 2, 3], &Request::new(count(1), Packing::Capped(cap(8), how))).unwrap_err();
-    assert_eq!(refused.to_string(), "extra_budget[0] must hold one amount for each of the 3 samples, got 1");
+    assert_eq!(refused.to_string(), "extra_budget.amounts must hold one amount for each of the 3 samples, got 1");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_dropped_sample_leaves_its_own_step_only() {
     let why = Error::TooFewSamples { step: 1, samples: 1, dp_size: 2 };
     assert_eq!(refused, Error::AfterDropping { oversize: 2, error: Box::new(why) });
     let text = "step 1 must hold at least one sample for each of the dp_size = 2 ranks, got 1; 2 more are above \
-                the cap, and dropped with on_oversize='drop'";
+                the cap, and dropped";
     assert_eq!(refused.to_string(), text);
     assert_eq!(refused.kind(), Kind::Schedule);
     // A step of which nothing is left is none.
@@ -348,7 +348,8 @@ fn dropped_samples_take_their_ids_costs_and_second_amounts_with_them() {
     how.extra_budget = Some(ExtraBudget { amounts: &[1, 3], cap: 2 });
     let request = Request::new(count(1), Packing::Capped(with_oversize(10, OnOversize::Error), how));
     let refused = planned(&[4, 4], &request).unwrap_err();
-    let expected = Error::Oversize { amounts: "extra_budget[0]", index: 1, amount: 3, cap: 2, oversize: 1, samples: 2 };
+    let expected =
+        Error::Oversize { amounts: "extra_budget.amounts", index: 1, amount: 3, cap: 2, oversize: 1, samples: 2 };
     assert_eq!(refused, expected);
     // Rollouts that fill no step stand beside them, in order.
     let mut request = Request::new(count(1), Packing::FirstFit(with_oversize(10, OnOversize::Drop)));

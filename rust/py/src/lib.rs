@@ -97,7 +97,8 @@ mod _core {
     ) -> Answer<Plan<'py>> {
         let (lengths, costs, carried) = (lengths.as_slice()?, costs.read("costs")?, request.carried()?);
         let request = request.read(carried.as_ref())?;
-        let plan = detached(py, || core::plan(Lengths::new(lengths)?, &costs, &request))?;
+        let plan = detached(py, || core::plan(Lengths::new(lengths)?, &costs, &request));
+        let plan = plan.map_err(|error| Refused::named(&error, &[("extra_budget.amounts", "extra_budget[0]")]))?;
         Ok(Plan::new(py, plan))
     }
 

@@ -5,6 +5,8 @@ import importlib.resources
 import json
 from typing import Any
 
+from flopbalance.checks import shown
+
 Shape = dict[str, Any]
 
 
@@ -32,13 +34,13 @@ def load_shape(name: str) -> Shape:
     4096
     """
     if not isinstance(name, str):
-        raise ValueError(f"model must be the name of a built-in shape, got {name!r}")
+        raise ValueError(f"model must be the name of a built-in shape, got {shown(name)}")
     shapes = built_in_shapes()
     names = {known.lower(): known for known in shapes}
     if name.lower() not in names:
         near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
         hint = f"near it: {', '.join(names[one] for one in near)}; all: " if near else ""
-        raise ValueError(f"model must be a built-in shape, got {name!r}; {hint}flopbalance costs --list")
+        raise ValueError(f"model must be a built-in shape, got {shown(name)}; {hint}flopbalance costs --list")
     return shapes[names[name.lower()]]
 
 

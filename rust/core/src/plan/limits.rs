@@ -73,7 +73,7 @@ impl<'a> Limits<'a> {
             (amounts[sample] > cap).then(|| (name, amounts[sample], cap.unsigned_abs()))
         };
         above("lengths", &self.tokens, self.max_tokens)
-            .or_else(|| self.extra.as_ref().and_then(|(amounts, cap)| above("extra_budget[0]", amounts, *cap)))
+            .or_else(|| self.extra.as_ref().and_then(|(amounts, cap)| above("extra_budget.amounts", amounts, *cap)))
     }
 }
 
@@ -97,7 +97,7 @@ fn padded(lengths: Lengths<'_>, multiple: u64) -> Result<Cow<'_, [i64]>> {
 fn checked(extra: ExtraBudget<'_>, samples: usize) -> Result<(Cow<'_, [i64]>, i64)> {
     let ExtraBudget { amounts, cap } = extra;
     if amounts.len() != samples {
-        return Err(Error::Count { argument: "extra_budget[0]", samples, count: amounts.len() });
+        return Err(Error::Count { argument: "extra_budget.amounts", samples, count: amounts.len() });
     }
     if let Some(index) = amounts.iter().position(|&amount| amount < 0) {
         return Err(Error::NegativeAmount { index, amount: amounts[index] });
