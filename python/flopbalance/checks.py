@@ -138,6 +138,14 @@ def as_weights(values: npt.ArrayLike, name: str) -> Weights:
     return np.ascontiguousarray(_not_negative(array, name), dtype=np.int64).view(np.uint64)
 
 
+def as_bins(bins: list[list[int]], name: str) -> tuple[Ints, Ints]:
+    """Return the samples of all bins in a row, and how many each bin holds."""
+    if not (isinstance(bins, list) and all(isinstance(samples, (list, tuple)) for samples in bins)):
+        raise ValueError(f"{name} must be a list of lists of sample indices, got {bins!r}")
+    samples = as_integers([sample for samples in bins for sample in samples], name)
+    return samples, np.array([len(samples) for samples in bins], dtype=np.int64)
+
+
 def as_cost_function(cost: CostFunction, name: str) -> CostFunction:
     """Return a cost that can be asked for every length."""
     if isinstance(cost, type) or not callable(getattr(cost, "flops", None)):
@@ -147,7 +155,8 @@ def as_cost_function(cost: CostFunction, name: str) -> CostFunction:
 
 def as_sample_costs(costs: npt.ArrayLike | CostFunction, lengths: Ints | None, count: int) -> Weights:
     """Return what each of `count` samples costs, from an array or from anything with ``flops(lengths)``."""
-    if isinstance(costs, str | type) or not any(hasattr(costs, way) for way in ("flops", "__len__", "__array__")):
+    known = hasattr(costs, "flops") or hasattr(costs, "__len__") or hasattr(costs, "__array__")
+    if isinstance(costs, (str, type)) or not known:
         raise ValueError(f"costs must be an array, or an object with flops(lengths), got {costs!r}")
     if hasattr(costs, "flops"):
         if lengths is None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from flopbalance.checks import as_count, as_integers, as_lengths
+from flopbalance import _core
 from flopbalance.costs.sources import select_flops_model
-from flopbalance.fields import Fields
-from flopbalance.planning.plan import plan
+from flopbalance.fields import Fields, remembered
+from flopbalance.planning.plan import PlanRequest, as_request
 from flopbalance.trainers.modes import chosen_mode, plan_choices, token_cap
 
 
@@ -80,13 +80,14 @@ def build_dp_schedule(
     >>> partitions
     [[1, 2, 5, 6], [0, 3, 4, 7]]
     """
-    lengths = as_lengths(total_lengths, "total_lengths")
-    rollout_ids = as_integers(rollout_indices, "rollout_indices")
-    if len(rollout_ids) != len(lengths):
-        raise ValueError(
-            f"rollout_indices must hold one id for each of the {len(lengths)} total_lengths, got {len(rollout_ids)}"
-        )
-    trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
+    request, flops_model = _settings(args, train_parallel_config)
+    costs = None if flops_model is None else select_flops_model(args, flops_model)
+    return _core.dp_schedule(total_lengths, rollout_indices, global_batch_size, costs, request)
+
+
+@remembered("args", "train_parallel_config")
+def _settings(trainer: Fields, parallel: Fields) -> tuple[PlanRequest, str | None]:
+    """Return what is asked of `plan`, and how FLOPs are counted where anything is balanced by them."""
     if trainer.get("on_shortage") == "repeat":
         raise ValueError(
             "args.on_shortage must be 'error', got 'repeat': these lists cannot mark the samples that are repeated, so "
@@ -98,22 +99,19 @@ def build_dp_schedule(
         micro_batch_size = trainer.size("micro_batch_size")
     else:
         max_tokens = token_cap(trainer.size("max_tokens_per_gpu"), parallel.size("cp_size"))
-    costs = None
+    flops_model = None
     if mode.balance_ranks or mode.packing == "flops":
-        flops_model = trainer.get("flops_model")
-        costs = select_flops_model(args, "published" if flops_model is None else flops_model)
+        given = trainer.get("flops_model")
+        flops_model = "published" if given is None else given
     interleaved = parallel.size("vpp_size") > 1
-    return plan(
-        lengths,
-        costs=costs,
+    request = as_request(
         dp_size=parallel.size("dp_size"),
         max_tokens=max_tokens,
         micro_batch_size=micro_batch_size,
-        rollout_ids=rollout_ids,
-        global_batch_size=as_count(global_batch_size, "global_batch_size"),
         micro_batch_multiple=parallel.size("microbatch_group_size_per_vp_stage") if interleaved else 1,
         packing=mode.packing,
         balance_ranks=mode.balance_ranks,
         pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
         **plan_choices(trainer),
-    ).to_lists()
+    )
+    return request, flops_model

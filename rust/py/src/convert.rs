@@ -1,8 +1,10 @@
 //! What crosses the boundary, by name: words, numbers, the arguments of `plan`, refusals.
-use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
+use crate::given::Values;
+use flopbalance_core::{self as core, Cap, Capped, CostCurve, Packing, Pipeline, Request, Weights};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 pub type Array<'py, T = i64> = Bound<'py, PyArray1<T>>;
@@ -98,10 +100,10 @@ words! {
     }
 }
 
-/// What `checks.as_weights` makes of an argument.
+/// What `checks.as_weights` makes of an argument, or what is read from a list.
 pub enum Numbers<'py> {
-    U64(PyReadonlyArray1<'py, u64>),
-    F64(PyReadonlyArray1<'py, f64>),
+    U64(Values<'py, u64>),
+    F64(Values<'py, f64>),
     Big(Vec<u128>),
 }
 
@@ -110,10 +112,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Numbers<'py> {
     type Error = PyErr;
     fn extract(numbers: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(array) = numbers.cast::<PyArray1<u64>>() {
-            return Ok(Self::U64(array.try_readonly()?));
+            return Ok(Self::U64(Values::Array(array.try_readonly()?)));
         }
         if let Ok(array) = numbers.cast::<PyArray1<f64>>() {
-            return Ok(Self::F64(array.try_readonly()?));
+            return Ok(Self::F64(Values::Array(array.try_readonly()?)));
         }
         Ok(Self::Big(numbers.extract()?))
     }
@@ -127,6 +129,20 @@ impl Numbers<'_> {
             Self::Big(values) => Weights::from_u128(values.clone()),
         };
         weights.map_err(|error| Refused::named(&error, &[("weights", name)]))
+    }
+}
+
+/// Curves of `(per_token, per_square)`.
+pub struct Terms(pub Vec<CostCurve>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Terms {
+    type Error = PyErr;
+    fn extract(terms: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let curve = |term: Bound<'py, PyAny>| {
+            let (per_token, per_square) = term.extract()?;
+            Ok(CostCurve::new(per_token, per_square, 0, Vec::new()))
+        };
+        Ok(Self(terms.cast::<PyList>()?.iter().map(curve).collect::<PyResult<_>>()?))
     }
 }
 

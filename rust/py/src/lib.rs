@@ -1,18 +1,25 @@
 //! The only crate that knows Python: borrow, detach, convert, map the error.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 mod convert;
+mod given;
+mod notes;
 
 use pyo3::prelude::*;
 
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule(gil_used = false)]
 mod _core {
-    use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule};
-    use flopbalance_core::{self as core, CostCurve, Groups, Lengths, Pipeline};
+    use crate::convert::{
+        Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule, Terms,
+    };
+    use crate::given;
+    #[pymodule_export]
+    use crate::notes::Notes;
+    use flopbalance_core::{self as core, CostCurve, Layout, Lengths, Pipeline};
     use numpy::{IntoPyArray, PyReadonlyArray1};
     use pyo3::prelude::*;
     use pyo3::types::{PyInt, PyList};
-    use std::num::{NonZeroU64, NonZeroUsize};
+    use std::num::NonZeroU64;
 
     /// Whether this is a build to measure with.
     #[pymodule_export]
@@ -26,8 +33,7 @@ mod _core {
     #[pyfunction]
     fn check_lengths(py: Python<'_>, lengths: Ints<'_>, name: &str) -> Answer<()> {
         let lengths = lengths.as_slice()?;
-        let checked = py.detach(|| Lengths::new(lengths));
-        checked.map(drop).map_err(|error| Refused::named(&error, &[("lengths", name)]))
+        detached(py, lengths.len(), || given::lengths(lengths, name).map(drop))
     }
 
     /// Refuses floats that the core would as weights, by the argument's name.
@@ -37,54 +43,102 @@ mod _core {
         checked.map_err(|error| Refused::named(&error, &[("weights", name)]))
     }
 
-    fn arrays(py: Python<'_>, groups: Groups) -> (Array<'_>, Array<'_>) {
-        let (items, offsets) = py.detach(|| groups.flat());
-        (items.into_pyarray(py), offsets.into_pyarray(py))
+    /// Below so many items a core function is done before another thread could have taken its turn.
+    const FEW: usize = 1024;
+
+    fn detached<T: Send>(py: Python<'_>, items: usize, work: impl FnOnce() -> T + Send) -> T {
+        if items < FEW { work() } else { py.detach(work) }
     }
 
-    /// Karmarkar–Karp; items in joined order, or ascending in every part. `names` are those of weights and parts.
+    /// Parts or bins of items.
+    #[pyclass(frozen)]
+    struct Groups(core::Groups);
+
+    #[pymethods]
+    impl Groups {
+        /// The items of every group.
+        fn lists<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+            let lists = self.0.iter().map(|items| PyList::new(py, items)).collect::<PyResult<Vec<_>>>()?;
+            PyList::new(py, lists)
+        }
+    }
+
+    /// Karmarkar–Karp; items in joined order, or ascending in every part.
     #[pyfunction]
-    fn partition<'py>(
-        py: Python<'py>,
-        weights: Numbers<'py>,
-        parts: NonZeroUsize,
+    fn partition(
+        py: Python<'_>,
+        seqlen_list: Bound<'_, PyAny>,
+        k_partitions: Bound<'_, PyAny>,
         sizes: PartSizes,
         ascending: bool,
-        names: (String, String),
-    ) -> Answer<(Array<'py>, Array<'py>)> {
-        let weights = weights.read(&names.0)?;
-        let groups = py.detach(|| {
+    ) -> Answer<Groups> {
+        let numbers = given::weights(&seqlen_list, "seqlen_list")?;
+        let weights = numbers.read("seqlen_list")?;
+        let parts = given::size(&k_partitions, "k_partitions")?;
+        let groups = detached(py, weights.len(), || {
             let groups = core::karmarkar_karp(&weights, parts, sizes.0)?;
             Ok(if ascending { groups.ascending() } else { groups })
         });
-        let groups = groups.map_err(|e| Refused::named(&e, &[("weights", &names.0), ("parts", &names.1)]))?;
-        Ok(arrays(py, groups))
+        let names = [("weights", "seqlen_list"), ("parts", "k_partitions")];
+        Ok(Groups(groups.map_err(|error| Refused::named(&error, &names))?))
     }
 
     /// First fit on tokens.
     #[pyfunction]
-    fn first_fit<'py>(py: Python<'py>, lengths: Ints<'py>, max_tokens: u64) -> Answer<(Array<'py>, Array<'py>)> {
-        let lengths = lengths.as_slice()?;
-        let bins = py.detach(|| Ok::<_, core::Error>(core::first_fit(Lengths::new(lengths)?, max_tokens)))?;
-        Ok(arrays(py, bins))
+    fn first_fit(
+        py: Python<'_>,
+        total_lengths: Bound<'_, PyAny>,
+        max_tokens_per_bin: Bound<'_, PyAny>,
+    ) -> Answer<Groups> {
+        let lengths = given::integers(&total_lengths, "total_lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
+        let max_tokens = given::count(&max_tokens_per_bin, "max_tokens_per_bin", 1)?;
+        Ok(Groups(detached(py, lengths.len(), || core::first_fit(lengths, max_tokens))))
     }
 
-    /// Splits bins, given by their samples and sizes, until there are `target`.
+    /// Splits bins until there are as many as wanted.
     #[pyfunction]
-    fn split<'py>(
-        py: Python<'py>,
-        items: Ints<'py>,
-        sizes: Ints<'py>,
-        target: usize,
-        lengths: Ints<'py>,
-    ) -> Answer<(Array<'py>, Array<'py>)> {
-        let (items, sizes, lengths) = (items.as_slice()?, sizes.as_slice()?, lengths.as_slice()?);
-        let bins = py.detach(|| {
-            let mut bins = Groups::from_sizes(items, sizes, lengths.len())?;
-            core::split(&mut bins, target, Lengths::new(lengths)?)?;
+    fn split(
+        py: Python<'_>,
+        bins: Bound<'_, PyAny>,
+        target_count: Bound<'_, PyAny>,
+        lengths: Bound<'_, PyAny>,
+    ) -> Answer<Groups> {
+        let (items, sizes) = given::bins(&bins, "bins")?;
+        let target = given::count(&target_count, "target_count", 0)? as usize;
+        let lengths = given::integers(&lengths, "lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
+        let (items, sizes) = (items.as_slice()?, sizes.as_slice()?);
+        let bins = detached(py, lengths.len(), || {
+            let mut bins = core::Groups::from_sizes(items, sizes, lengths.len())?;
+            core::split(&mut bins, target, lengths)?;
             Ok(bins)
         });
-        Ok(arrays(py, bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?))
+        Ok(Groups(bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?))
+    }
+
+    /// The inverse of a permutation.
+    #[pyfunction]
+    fn inverse(idx_map: Bound<'_, PyAny>) -> Answer<Vec<i64>> {
+        let order = given::integers(&idx_map, "idx_map")?;
+        core::inverse(order.as_slice()?).map_err(|error| Refused::named(&error, &[("order", "idx_map")]))
+    }
+
+    /// The sum of curves, `(per_token, per_square)`, over all sequences, in that order; `None` where there is none.
+    #[pyfunction]
+    fn total_flops(py: Python<'_>, lengths: Bound<'_, PyAny>, terms: Terms) -> Answer<Option<f64>> {
+        let lengths = given::integers(&lengths, "lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
+        let total = detached(py, lengths.len(), || core::total_rounded(&terms.0, &lengths))?;
+        Ok(if lengths.is_empty() { None } else { Some(total) })
+    }
+
+    /// The sum of such curves for each sequence.
+    #[pyfunction]
+    fn sum_flops<'py>(py: Python<'py>, lengths: Bound<'py, PyAny>, terms: Terms) -> Answer<Array<'py, f64>> {
+        let lengths = given::integers(&lengths, "lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
+        Ok(detached(py, lengths.len(), || core::sums_rounded(&terms.0, &lengths))?.into_pyarray(py))
     }
 
     /// Plans every step.
@@ -114,19 +168,46 @@ mod _core {
         Ok(Measures::new(py, py.detach(|| core::measure(&layout, costs, &pipeline))?))
     }
 
-    /// `items[offsets[g]..offsets[g + 1]]` for every group g, as lists.
+    /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say.
     #[pyfunction]
-    fn group_lists<'py>(py: Python<'py>, items: Ints<'py>, offsets: Ints<'py>) -> Answer<Bound<'py, PyList>> {
-        let (items, offsets) = (items.as_slice()?, offsets.as_slice()?);
-        let groups = offsets.windows(2).map(|ends| PyList::new(py, &items[ends[0] as usize..ends[1] as usize]));
-        let groups = groups.collect::<PyResult<Vec<_>>>()?;
-        Ok(PyList::new(py, groups)?)
+    fn dp_schedule<'py>(
+        py: Python<'py>,
+        total_lengths: Bound<'py, PyAny>,
+        rollout_indices: Bound<'py, PyAny>,
+        global_batch_size: Bound<'py, PyAny>,
+        costs: Option<Bound<'py, PyAny>>,
+        request: PlanRequest<'py>,
+    ) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>, Vec<i64>, Vec<i64>)> {
+        let lengths = given::integers(&total_lengths, "total_lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
+        let ids = given::integers(&rollout_indices, "rollout_indices")?;
+        let ids = ids.as_slice()?;
+        let samples = lengths.len();
+        if ids.len() != samples {
+            let error = core::Error::Count { argument: "rollout_ids", samples, count: ids.len() };
+            let names = [("rollout_ids", "rollout_indices"), ("samples", "total_lengths")];
+            return Err(Refused::named(&error, &names));
+        }
+        let costs = given::sample_costs(py, costs, &lengths)?;
+        let costs = costs.read("costs")?;
+        let mut request = request.read()?;
+        request.rollout_ids = Some(ids);
+        request.global_batch_size = Some(given::size(&global_batch_size, "global_batch_size")?);
+        let schedule = py.detach(|| core::plan(lengths, &costs, &request))?;
+        let core::Schedule { samples, micro_batch_offsets, micro_batches_per_step, rollouts_per_step, .. } = schedule;
+        let layout = Layout::new(&samples, &micro_batch_offsets, &micro_batches_per_step, request.dp_size)?;
+        let (partitions, micro_batches) = nested(py, &layout)?;
+        Ok((partitions, micro_batches, micro_batches_per_step, rollouts_per_step))
     }
 
     /// The published nested lists: every rank's samples, and its micro-batches as positions in them.
     #[pyfunction]
     fn rank_lists<'py>(py: Python<'py>, schedule: Schedule<'py>) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
-        let ranks: Vec<_> = schedule.layout()?.ranks().collect();
+        nested(py, &schedule.layout()?)
+    }
+
+    fn nested<'py>(py: Python<'py>, layout: &Layout<'_>) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let ranks: Vec<_> = layout.ranks().collect();
         let largest = ranks.iter().map(|(samples, _)| samples.len()).max().unwrap_or(0);
         // A position stands in every rank's lists: one integer object serves them all.
         let positions: Vec<Bound<'py, PyInt>> = (0..largest).map(|position| PyInt::new(py, position)).collect();
