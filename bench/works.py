@@ -77,15 +77,16 @@ def lists(answer: Any) -> Any:
         return answer.to_lists()
     if isinstance(answer, np.ndarray):
         return answer.tolist()
-    if isinstance(answer, _core.Groups):
-        return answer.lists()
+    if isinstance(answer, tuple) and isinstance(answer[0], np.ndarray):
+        items, offsets = answer
+        return [items[a:b].tolist() for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     return answer
 
 
 def partition(k: int, equal_size: bool, **goal: float) -> Work:
     return Work(
         f"Karmarkar-Karp, {'equal' if equal_size else 'unequal'}, k = {k:,}",
-        lambda weights: _core.partition(weights, k, "equal" if equal_size else "free", True),
+        lambda weights: _core.partition(weights, k, "equal" if equal_size else "free", True, False),
         lambda weights: reference.get_seqlen_balanced_partitions(weights, k, equal_size),
         multiple=k if equal_size else 1,
         **goal,
@@ -95,7 +96,7 @@ def partition(k: int, equal_size: bool, **goal: float) -> Work:
 def first_fit(cap: int, **goal: float) -> Work:
     return Work(
         f"first fit, cap {cap:,}",
-        lambda lengths: _core.first_fit(lengths, cap),
+        lambda lengths: _core.first_fit(lengths, cap, False),
         lambda lengths: reference.first_fit_pack(lengths, cap),
         balances="nothing",
         **goal,

@@ -1,6 +1,6 @@
 """The compiled core; private."""
 
-from typing import Any, Final, Literal, SupportsIndex, TypedDict, final
+from typing import Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from flopbalance.schedules.schedule import Schedule
 __all__ = [
     "DEBUG_BUILD",
     "EFFORT",
-    "Groups",
     "Notes",
     "check_lengths",
     "check_weights",
@@ -31,12 +30,10 @@ __all__ = [
     "total_flops",
 ]
 
+_Sizes: TypeAlias = Literal["free", "equal", "bounded"]
+
 DEBUG_BUILD: Final[bool]
 EFFORT: Final[int]
-
-@final
-class Groups:
-    def lists(self) -> list[list[int]]: ...
 
 @final
 class Notes:
@@ -63,14 +60,23 @@ class _Measures(TypedDict):
 
 def check_lengths(lengths: Ints, name: str) -> None: ...
 def check_weights(weights: Floats, name: str) -> None: ...
+@overload
 def partition(
-    seqlen_list: npt.ArrayLike,
-    k_partitions: SupportsIndex,
-    sizes: Literal["free", "equal", "bounded"],
-    ascending: bool,
-) -> Groups: ...
-def first_fit(total_lengths: npt.ArrayLike, max_tokens_per_bin: SupportsIndex) -> Groups: ...
-def split(bins: list[list[int]], target_count: SupportsIndex, lengths: npt.ArrayLike) -> Groups: ...
+    seqlen_list: npt.ArrayLike, k_partitions: SupportsIndex, sizes: _Sizes, ascending: bool, lists: Literal[True]
+) -> list[list[int]]: ...
+@overload
+def partition(
+    seqlen_list: npt.ArrayLike, k_partitions: SupportsIndex, sizes: _Sizes, ascending: bool, lists: Literal[False]
+) -> tuple[Ints, Ints]: ...
+@overload
+def first_fit(
+    total_lengths: npt.ArrayLike, max_tokens_per_bin: SupportsIndex, lists: Literal[True]
+) -> list[list[int]]: ...
+@overload
+def first_fit(
+    total_lengths: npt.ArrayLike, max_tokens_per_bin: SupportsIndex, lists: Literal[False]
+) -> tuple[Ints, Ints]: ...
+def split(bins: list[list[int]], target_count: SupportsIndex, lengths: npt.ArrayLike) -> list[list[int]]: ...
 def inverse(idx_map: npt.ArrayLike) -> list[int]: ...
 def total_flops(lengths: npt.ArrayLike, terms: list[tuple[int, int]]) -> float | None: ...
 def sum_flops(lengths: npt.ArrayLike, terms: list[tuple[int, int]]) -> Floats: ...

@@ -36,7 +36,7 @@ def first_fit_pack(total_lengths: npt.ArrayLike, max_tokens_per_bin: int) -> lis
     >>> first_fit_pack([11, 0, 1], 10)
     [[0], [1, 2]]
     """
-    return _core.first_fit(total_lengths, max_tokens_per_bin).lists()
+    return _core.first_fit(total_lengths, max_tokens_per_bin, True)
 
 
 def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: npt.ArrayLike) -> None:
@@ -68,4 +68,4 @@ def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: 
     >>> bins
     [[1, 0], [2, 3]]
     """
-    bins[:] = _core.split(bins, target_count, lengths).lists()
+    bins[:] = _core.split(bins, target_count, lengths)

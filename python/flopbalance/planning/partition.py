@@ -96,7 +96,7 @@ def _sizes(equal_size: Any) -> _Sizes:
 
 
 def _partition(seqlen_list: npt.ArrayLike, k_partitions: int, sizes: _Sizes, ascending: bool) -> list[list[int]]:
-    return _core.partition(seqlen_list, k_partitions, sizes, ascending).lists()
+    return _core.partition(seqlen_list, k_partitions, sizes, ascending, True)
 
 
 def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:

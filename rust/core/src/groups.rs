@@ -116,6 +116,19 @@ impl Groups {
         &self.items[start as usize..end as usize]
     }
 
+    /// The items in the order of the groups, and where each group ends, after a leading 0.
+    #[must_use]
+    pub fn flat(&self) -> (Vec<i64>, Vec<i64>) {
+        let mut items = Vec::with_capacity(self.items.len());
+        let mut offsets = Vec::with_capacity(self.len() + 1);
+        offsets.push(0);
+        for group in self.iter() {
+            items.extend(group.iter().map(|&item| i64::from(item)));
+            offsets.push(items.len() as i64);
+        }
+        (items, offsets)
+    }
+
     /// The items of every group, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         (0..self.len()).map(|group| self.get(group))
@@ -141,9 +154,9 @@ mod tests {
 
     #[test]
     fn items_ascend_within_their_groups() {
-        let ascending = |items: &[i64], bound| Groups::from_sizes(items, &[2, 1], bound).unwrap().ascending();
-        assert_eq!(ascending(&[2, 0, 1], 3).iter().collect::<Vec<_>>(), [&[0, 2][..], &[1]]);
-        assert_eq!(ascending(&[7, 3, 5], 9).iter().collect::<Vec<_>>(), [&[3, 7][..], &[5]]);
+        let ascending = |items: &[i64], bound| Groups::from_sizes(items, &[2, 1], bound).unwrap().ascending().flat().0;
+        assert_eq!(ascending(&[2, 0, 1], 3), [0, 2, 1]);
+        assert_eq!(ascending(&[7, 3, 5], 9), [3, 7, 5]);
     }
 
     #[test]

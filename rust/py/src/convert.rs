@@ -1,10 +1,9 @@
 //! What crosses the boundary, by name: words, numbers, the arguments of `plan`, refusals.
 use crate::given::Values;
-use flopbalance_core::{self as core, Cap, Capped, CostCurve, Packing, Pipeline, Request, Weights};
+use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 pub type Array<'py, T = i64> = Bound<'py, PyArray1<T>>;
@@ -129,20 +128,6 @@ impl Numbers<'_> {
             Self::Big(values) => Weights::from_u128(values.clone()),
         };
         weights.map_err(|error| Refused::named(&error, &[("weights", name)]))
-    }
-}
-
-/// Curves of `(per_token, per_square)`.
-pub struct Terms(pub Vec<CostCurve>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Terms {
-    type Error = PyErr;
-    fn extract(terms: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let curve = |term: Bound<'py, PyAny>| {
-            let (per_token, per_square) = term.extract()?;
-            Ok(CostCurve::new(per_token, per_square, 0, Vec::new()))
-        };
-        Ok(Self(terms.cast::<PyList>()?.iter().map(curve).collect::<PyResult<_>>()?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Arguments of the published functions, as callers give them: lists of plain numbers are read here, which takes
 //! nanoseconds a number; all else is read, or refused, by `flopbalance.checks`.
 use crate::convert::{Answer, Ints, Numbers, Refused};
-use flopbalance_core::Lengths;
+use flopbalance_core::{CostCurve, Lengths};
 use numpy::{Element, PyArray1, PyReadonlyArray1};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
@@ -64,6 +64,15 @@ pub fn size(value: &Bound<'_, PyAny>, name: &str) -> Answer<NonZeroUsize> {
 /// Integers that are token counts.
 pub fn lengths<'a>(integers: &'a [i64], name: &str) -> Answer<Lengths<'a>> {
     Lengths::new(integers).map_err(|error| Refused::named(&error, &[("lengths", name)]))
+}
+
+/// Curves given as `(per_token, per_square)`.
+pub fn terms(terms: &Bound<'_, PyList>) -> PyResult<Vec<CostCurve>> {
+    let curve = |term: Bound<'_, PyAny>| {
+        let (per_token, per_square) = term.extract()?;
+        Ok(CostCurve::new(per_token, per_square, 0, Vec::new()))
+    };
+    terms.iter().map(curve).collect()
 }
 
 /// The items of all bins in a row, and how many each bin holds.

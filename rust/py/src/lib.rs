@@ -9,14 +9,13 @@ use pyo3::prelude::*;
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule(gil_used = false)]
 mod _core {
-    use crate::convert::{
-        Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule, Terms,
-    };
+    use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule};
     use crate::given;
     #[pymodule_export]
     use crate::notes::Notes;
-    use flopbalance_core::{self as core, CostCurve, Layout, Lengths, Pipeline};
+    use flopbalance_core::{self as core, CostCurve, Groups, Layout, Lengths, Pipeline};
     use numpy::{IntoPyArray, PyReadonlyArray1};
+    use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
     use pyo3::types::{PyInt, PyList};
     use std::num::NonZeroU64;
@@ -50,28 +49,25 @@ mod _core {
         if items < FEW { work() } else { py.detach(work) }
     }
 
-    /// Parts or bins of items.
-    #[pyclass(frozen)]
-    struct Groups(core::Groups);
-
-    #[pymethods]
-    impl Groups {
-        /// The items of every group.
-        fn lists<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-            let lists = self.0.iter().map(|items| PyList::new(py, items)).collect::<PyResult<Vec<_>>>()?;
-            PyList::new(py, lists)
+    /// Groups as the lists that are promised, or flat: their items, and where each group ends after a leading 0.
+    fn answer(py: Python<'_>, groups: Groups, lists: bool) -> Answer<Bound<'_, PyAny>> {
+        if lists {
+            return Ok(PyList::new(py, groups.iter())?.into_any());
         }
+        let (items, offsets) = detached(py, groups.len(), || groups.flat());
+        Ok((items.into_pyarray(py), offsets.into_pyarray(py)).into_bound_py_any(py)?)
     }
 
     /// Karmarkar–Karp; items in joined order, or ascending in every part.
     #[pyfunction]
-    fn partition(
-        py: Python<'_>,
-        seqlen_list: Bound<'_, PyAny>,
-        k_partitions: Bound<'_, PyAny>,
+    fn partition<'py>(
+        py: Python<'py>,
+        seqlen_list: Bound<'py, PyAny>,
+        k_partitions: Bound<'py, PyAny>,
         sizes: PartSizes,
         ascending: bool,
-    ) -> Answer<Groups> {
+        lists: bool,
+    ) -> Answer<Bound<'py, PyAny>> {
         let numbers = given::weights(&seqlen_list, "seqlen_list")?;
         let weights = numbers.read("seqlen_list")?;
         let parts = given::size(&k_partitions, "k_partitions")?;
@@ -80,41 +76,42 @@ mod _core {
             Ok(if ascending { groups.ascending() } else { groups })
         });
         let names = [("weights", "seqlen_list"), ("parts", "k_partitions")];
-        Ok(Groups(groups.map_err(|error| Refused::named(&error, &names))?))
+        answer(py, groups.map_err(|error| Refused::named(&error, &names))?, lists)
     }
 
     /// First fit on tokens.
     #[pyfunction]
-    fn first_fit(
-        py: Python<'_>,
-        total_lengths: Bound<'_, PyAny>,
-        max_tokens_per_bin: Bound<'_, PyAny>,
-    ) -> Answer<Groups> {
+    fn first_fit<'py>(
+        py: Python<'py>,
+        total_lengths: Bound<'py, PyAny>,
+        max_tokens_per_bin: Bound<'py, PyAny>,
+        lists: bool,
+    ) -> Answer<Bound<'py, PyAny>> {
         let lengths = given::integers(&total_lengths, "total_lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
         let max_tokens = given::count(&max_tokens_per_bin, "max_tokens_per_bin", 1)?;
-        Ok(Groups(detached(py, lengths.len(), || core::first_fit(lengths, max_tokens))))
+        answer(py, detached(py, lengths.len(), || core::first_fit(lengths, max_tokens)), lists)
     }
 
     /// Splits bins until there are as many as wanted.
     #[pyfunction]
-    fn split(
-        py: Python<'_>,
-        bins: Bound<'_, PyAny>,
-        target_count: Bound<'_, PyAny>,
-        lengths: Bound<'_, PyAny>,
-    ) -> Answer<Groups> {
+    fn split<'py>(
+        py: Python<'py>,
+        bins: Bound<'py, PyAny>,
+        target_count: Bound<'py, PyAny>,
+        lengths: Bound<'py, PyAny>,
+    ) -> Answer<Bound<'py, PyAny>> {
         let (items, sizes) = given::bins(&bins, "bins")?;
         let target = given::count(&target_count, "target_count", 0)? as usize;
         let lengths = given::integers(&lengths, "lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
         let (items, sizes) = (items.as_slice()?, sizes.as_slice()?);
-        let bins = detached(py, lengths.len(), || {
-            let mut bins = core::Groups::from_sizes(items, sizes, lengths.len())?;
+        let bins = detached(py, lengths.len().max(target), || {
+            let mut bins = Groups::from_sizes(items, sizes, lengths.len())?;
             core::split(&mut bins, target, lengths)?;
             Ok(bins)
         });
-        Ok(Groups(bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?))
+        answer(py, bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?, true)
     }
 
     /// The inverse of a permutation.
@@ -126,19 +123,25 @@ mod _core {
 
     /// The sum of curves, `(per_token, per_square)`, over all sequences, in that order; `None` where there is none.
     #[pyfunction]
-    fn total_flops(py: Python<'_>, lengths: Bound<'_, PyAny>, terms: Terms) -> Answer<Option<f64>> {
+    fn total_flops(py: Python<'_>, lengths: Bound<'_, PyAny>, terms: Bound<'_, PyList>) -> Answer<Option<f64>> {
         let lengths = given::integers(&lengths, "lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
-        let total = detached(py, lengths.len(), || core::total_rounded(&terms.0, &lengths))?;
+        let curves = given::terms(&terms)?;
+        let total = detached(py, lengths.len(), || core::total_rounded(&curves, &lengths))?;
         Ok(if lengths.is_empty() { None } else { Some(total) })
     }
 
     /// The sum of such curves for each sequence.
     #[pyfunction]
-    fn sum_flops<'py>(py: Python<'py>, lengths: Bound<'py, PyAny>, terms: Terms) -> Answer<Array<'py, f64>> {
+    fn sum_flops<'py>(
+        py: Python<'py>,
+        lengths: Bound<'py, PyAny>,
+        terms: Bound<'py, PyList>,
+    ) -> Answer<Array<'py, f64>> {
         let lengths = given::integers(&lengths, "lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
-        Ok(detached(py, lengths.len(), || core::sums_rounded(&terms.0, &lengths))?.into_pyarray(py))
+        let curves = given::terms(&terms)?;
+        Ok(detached(py, lengths.len(), || core::sums_rounded(&curves, &lengths))?.into_pyarray(py))
     }
 
     /// Plans every step.
