@@ -11,7 +11,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -22,38 +22,36 @@ import flopbalance
 import reference
 from families import log_normal
 from record import seconds, show, write
-from works import ARGS, refuse_debug_build
+from works import ARGS, CAP, refuse_debug_build
 
-SIZES = (1, 4, 32, 256, 1024, 4096)
+SIZES = (1, 4, 16, 32, 256, 1024, 4096)
 NOISE = 1.05
 """A ratio up to this counts as no slower."""
-BATCH, ROUNDS, FEWEST = 2e-4, 41, 5
-"""Seconds of a batch of calls; batches of each side, and fewer where one call takes long."""
-PATIENCE = 0.5
-
-DYNAMIC = ARGS
-STATIC = SimpleNamespace(**vars(ARGS) | {"use_dynamic_batch_size": False, "micro_batch_size": 1})
-EXPERTS = SimpleNamespace(
-    **vars(ARGS)
-    | {
-        "num_layers": 61,
-        "num_experts": 256,
-        "moe_layer_freq": [0] * 3 + [1] * 58,
-        "moe_ffn_hidden_size": 2048,
-        "moe_router_topk": 8,
-        "moe_shared_expert_intermediate_size": 2048,
-        "multi_latent_attention": True,
-        "q_lora_rank": 1536,
-        "kv_lora_rank": 512,
-        "qk_head_dim": 128,
-        "qk_pos_emb_head_dim": 64,
-        "v_head_dim": 128,
-    }
-)
+BATCH, ROUNDS, FEWEST, PATIENCE = 2e-4, 41, 5, 0.5
+"""Seconds of a batch of calls; batches of each side, and how few where they take longer than so many seconds."""
 
 
 def but(args: SimpleNamespace, **changes: Any) -> SimpleNamespace:
     return SimpleNamespace(**vars(args) | changes)
+
+
+IN_TURN = {"balance_data": False, "balance_by_flops": False}
+STATIC = but(ARGS, use_dynamic_batch_size=False, micro_batch_size=1, **IN_TURN)
+EXPERTS = but(
+    ARGS,
+    num_layers=61,
+    num_experts=256,
+    moe_layer_freq=[0] * 3 + [1] * 58,
+    moe_ffn_hidden_size=2048,
+    moe_router_topk=8,
+    moe_shared_expert_intermediate_size=2048,
+    multi_latent_attention=True,
+    q_lora_rank=1536,
+    kv_lora_rank=512,
+    qk_head_dim=128,
+    qk_pos_emb_head_dim=64,
+    v_head_dim=128,
+)
 
 
 @dataclass(frozen=True)
@@ -61,12 +59,14 @@ class Call:
     """A published function and what it is given for lengths."""
 
     name: str
+    what: str
     given: Callable[[list[int]], tuple]
-    what: str = ""
     keywords: Callable[[list[int]], dict[str, Any]] = lambda lengths: {}
+    aims: dict[int, float] = field(default_factory=dict)
+    """Seconds, by the number of samples, on a machine with nothing else to do."""
 
-    def side(self, package: Any, lengths: list[int], count: int) -> float:
-        """Seconds per call, of `count` calls that each get arguments of their own."""
+    def seconds(self, package: Any, lengths: list[int], count: int) -> float:
+        """Return the seconds of a call, of `count` that get arguments of their own."""
         function = getattr(package, self.name)
         calls = [(self.given(lengths), self.keywords(lengths)) for _ in range(count)]
         start = time.perf_counter()
@@ -84,46 +84,48 @@ def parts(lengths: list[int]) -> int:
     return min(8, len(lengths))
 
 
-def schedule(what: str, args: SimpleNamespace) -> Call:
-    return Call(
-        "build_dp_schedule",
-        lambda lengths: (
-            args,
-            {"dp_size": parts(lengths), "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1},
-            lengths,
-        ),
-        what,
-        lambda lengths: {"global_batch_size": len(lengths), "rollout_indices": list(range(len(lengths)))},
-    )
+def partition(name: str, equal_size: bool, number: type = int) -> Call:
+    what = f"{'equal' if equal_size else 'unequal'}{', floats' if number is float else ''}"
+    return Call(name, what, lambda lengths: (list(map(number, lengths)), parts(lengths), equal_size))
+
+
+def schedule(what: str, args: SimpleNamespace, **more: Any) -> Call:
+    def given(lengths: list[int]) -> tuple:
+        ranks = {"dp_size": parts(lengths), "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1}
+        return args, ranks, lengths
+
+    def keywords(lengths: list[int]) -> dict[str, Any]:
+        return {"global_batch_size": len(lengths), "rollout_indices": list(range(len(lengths)))}
+
+    return Call("build_dp_schedule", what, given, keywords, **more)
 
 
 CALLS = (
-    Call("calculate_fwd_flops", lambda lengths: (lengths, ARGS), "dense"),
-    Call("calculate_fwd_flops", lambda lengths: (lengths, EXPERTS), "latent, experts"),
-    Call("first_fit_pack", lambda lengths: (lengths, 36_864)),
-    Call("expand_bins_by_splitting", lambda lengths: ([list(range(len(lengths)))], parts(lengths), lengths)),
-    Call("get_reverse_idx", lambda lengths: (shuffled(len(lengths)),)),
-    Call("get_seqlen_balanced_partitions", lambda lengths: (lengths, parts(lengths), False), "unequal"),
-    Call("get_seqlen_balanced_partitions", lambda lengths: (lengths, parts(lengths), True), "equal"),
-    Call("karmarkar_karp", lambda lengths: (lengths, parts(lengths), False), "unequal"),
-    Call("karmarkar_karp", lambda lengths: (list(map(float, lengths)), parts(lengths), False), "floats"),
-    schedule("static, in turn", but(STATIC, balance_data=False, balance_by_flops=False)),
-    schedule("first fit, in turn", but(DYNAMIC, balance_data=False, balance_by_flops=False)),
-    schedule("first fit, balanced", but(DYNAMIC, balance_by_flops=False)),
-    schedule("by FLOPs", DYNAMIC),
-    schedule("by FLOPs, experts", EXPERTS),
+    Call("calculate_fwd_flops", "dense", lambda lengths: (lengths, ARGS), aims={1: 1.5e-6}),
+    Call("calculate_fwd_flops", "latent, experts", lambda lengths: (lengths, EXPERTS)),
+    Call("first_fit_pack", "", lambda lengths: (lengths, CAP), aims={4: 1e-6}),
+    Call("expand_bins_by_splitting", "", lambda lengths: ([list(range(len(lengths)))], parts(lengths), lengths)),
+    Call("get_reverse_idx", "", lambda lengths: (shuffled(len(lengths)),)),
+    partition("get_seqlen_balanced_partitions", equal_size=False),
+    partition("get_seqlen_balanced_partitions", equal_size=True),
+    partition("karmarkar_karp", equal_size=False),
+    partition("karmarkar_karp", equal_size=False, number=float),
+    schedule("static, in turn", STATIC),
+    schedule("first fit, in turn", but(ARGS, **IN_TURN)),
+    schedule("first fit, balanced", but(ARGS, balance_by_flops=False)),
+    schedule("by FLOPs", ARGS, aims={16: 50e-6, 256: 120e-6}),
+    schedule("by FLOPs, latent, experts", EXPERTS),
 )
 
 
 def measured(call: Call, samples: int) -> dict[str, Any]:
     lengths = log_normal(samples).tolist()
-    once = [call.side(package, lengths, 1) for package in (reference, flopbalance) for _ in range(2)]
-    slow, fast = min(once[:2]), min(once[2:])
+    slow, fast = (min(call.seconds(package, lengths, 1) for _ in range(2)) for package in (reference, flopbalance))
     rounds = max(FEWEST, min(ROUNDS, int(PATIENCE / (slow + fast))))
     plain, ours = [], []
     for _ in range(rounds):
-        plain.append(call.side(reference, lengths, max(1, int(BATCH / slow))))
-        ours.append(call.side(flopbalance, lengths, max(1, int(BATCH / fast))))
+        plain.append(call.seconds(reference, lengths, max(1, int(BATCH / slow))))
+        ours.append(call.seconds(flopbalance, lengths, max(1, int(BATCH / fast))))
     return {
         "function": call.name,
         "of": call.what,
@@ -131,6 +133,7 @@ def measured(call: Call, samples: int) -> dict[str, Any]:
         "plain_seconds": median(plain),
         "seconds": median(ours),
         "ratio": median(ours) / median(plain),
+        "aim_seconds": call.aims.get(samples),
     }
 
 
@@ -142,6 +145,7 @@ def words(row: dict[str, Any]) -> dict[str, str]:
         "plain Python": seconds(row["plain_seconds"]),
         "flopbalance": seconds(row["seconds"]),
         "ratio": f"{row['ratio']:.3f}",
+        "aim": seconds(row["aim_seconds"]) if row["aim_seconds"] else "",
     }
 
 
@@ -150,10 +154,10 @@ def main() -> int:
     gc.disable()
     rows = [measured(call, samples) for call in CALLS for samples in SIZES]
     show(list(map(words, rows)))
+    write("small-calls", rows)
     slower = [row for row in rows if row["ratio"] > NOISE]
     for row in slower:
-        print(f"slower than plain Python: {row['function']} ({row['of']}) of {row['samples']}")
-    write("small-calls", rows)
+        print(f"slower than plain Python: {row['function']} ({row['of']}), {row['samples']} samples")
     return int(bool(slower))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -164,8 +165,10 @@ class _NotedFields(Fields):
         return field in self._present
 
     def can_be_noted(self) -> bool:
-        values = [one for value in self._present.values() for one in (value if type(value) is list else [value])]
-        return {type(value) for value in values} <= _PLAIN and (type(self._source) is dict or not self._is_mapping)
+        if self._is_mapping and type(self._source) is not dict:
+            return False
+        entries = [value if type(value) in (list, tuple) else (value,) for value in self._present.values()]
+        return {type(entry) for entry in itertools.chain(*entries)} <= _PLAIN
 
     def noted(self) -> tuple[Any, dict[str, Any], list[str]]:
         return self._source, self._present, self._absent

@@ -2,7 +2,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
-/// The fields that were read of some descriptions, and what they held: numbers, text, and lists of these.
+/// The fields that were read of some descriptions, and what they held: numbers, text, and lists or tuples of these.
 #[pyclass(frozen)]
 pub struct Notes(Vec<Description>);
 
@@ -98,10 +98,18 @@ fn is_same(value: &Bound<'_, PyAny>, noted: &Bound<'_, PyAny>) -> PyResult<bool>
     if !value.get_type().is(noted.get_type()) {
         return Ok(false);
     }
-    match (value.cast_exact::<PyList>(), noted.cast_exact::<PyList>()) {
-        (Ok(values), Ok(noted)) => {
-            Ok(values.len() == noted.len() && values.iter().zip(noted.iter()).all(|(value, noted)| value.is(&noted)))
+    match (entries(value), entries(noted)) {
+        (Some(values), Some(noted)) => {
+            Ok(values.len() == noted.len() && values.iter().zip(&noted).all(|(value, noted)| value.is(noted)))
         }
         _ => value.eq(noted),
+    }
+}
+
+/// What a list or a tuple holds.
+fn entries<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+    match value.cast_exact::<PyList>() {
+        Ok(list) => Some(list.iter().collect()),
+        Err(_) => Some(value.cast_exact::<PyTuple>().ok()?.iter().collect()),
     }
 }
