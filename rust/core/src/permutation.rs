@@ -1,5 +1,5 @@
 //! Permutations given as lists.
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 
 /// Where each of the numbers 0, 1, ... stands in `order`, which must hold each once.
 ///
@@ -15,6 +15,7 @@ use crate::{Error, Result};
 /// ```
 pub fn inverse(order: &[i64]) -> Result<Vec<i64>> {
     const UNSEEN: i64 = -1;
+    memory::ensure(order.len(), size_of::<i64>())?;
     let mut inverse = vec![UNSEEN; order.len()];
     for (position, &index) in order.iter().enumerate() {
         match usize::try_from(index).ok().and_then(|index| inverse.get_mut(index)) {

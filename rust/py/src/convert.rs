@@ -2,7 +2,7 @@
 use crate::given::Values;
 use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
-use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -11,6 +11,21 @@ pub type Ints<'py> = PyReadonlyArray1<'py, i64>;
 pub type Answer<T> = Result<T, Refused>;
 
 pyo3::import_exception!(flopbalance.errors, ScheduleError);
+
+/// Runs the core away from the interpreter; a signal, as that of Ctrl-C, ends it with what its handler raised.
+pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> core::Result<T> + Send) -> core::Result<T> {
+    let signalled = || Python::attach(|py| py.check_signals().map_err(|raised| raised.restore(py)).is_err());
+    py.detach(|| core::interruptible(signalled, work))
+}
+
+/// The same, but for so few items that the work is done before another thread could have taken its turn.
+pub fn detached_if_long<T: Send>(
+    py: Python<'_>,
+    items: usize,
+    work: impl FnOnce() -> core::Result<T> + Send,
+) -> core::Result<T> {
+    if items < 1024 { work() } else { detached(py, work) }
+}
 
 /// The one place where a refusal becomes an exception.
 pub struct Refused(PyErr);
@@ -22,6 +37,8 @@ impl Refused {
         Self(match error.kind() {
             core::Kind::Schedule => ScheduleError::new_err(text),
             core::Kind::Overflow => PyOverflowError::new_err(text),
+            core::Kind::Memory => PyMemoryError::new_err(text),
+            core::Kind::Interrupted => Python::attach(|py| PyErr::fetch(py)),
             _ => PyValueError::new_err(text),
         })
     }

@@ -122,7 +122,7 @@ fn plain<T: Plain>(values: &Bound<'_, PyAny>) -> Option<Vec<T>> {
 
 fn read_plain<T: Plain>(values: &Bound<'_, PyAny>, read: &mut Vec<T>) -> Option<()> {
     fn all<'py, T: Plain>(values: impl ExactSizeIterator<Item = Bound<'py, PyAny>>, read: &mut Vec<T>) -> Option<()> {
-        read.reserve(values.len());
+        read.try_reserve(values.len()).ok()?;
         for value in values {
             read.push(T::plain(&value)?);
         }

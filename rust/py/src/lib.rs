@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule};
+    use crate::convert::{detached, detached_if_long};
     use crate::given;
     #[pymodule_export]
     use crate::notes::Notes;
@@ -32,7 +33,8 @@ mod _core {
     #[pyfunction]
     fn check_lengths(py: Python<'_>, lengths: Ints<'_>, name: &str) -> Answer<()> {
         let lengths = lengths.as_slice()?;
-        detached(py, lengths.len(), || given::lengths(lengths, name).map(drop))
+        let checked = detached_if_long(py, lengths.len(), || Lengths::new(lengths));
+        checked.map(drop).map_err(|error| Refused::named(&error, &[("lengths", name)]))
     }
 
     /// Refuses floats that the core would as weights, by the argument's name.
@@ -42,20 +44,30 @@ mod _core {
         checked.map_err(|error| Refused::named(&error, &[("weights", name)]))
     }
 
-    /// Below so many items a core function is done before another thread could have taken its turn.
-    const FEW: usize = 1024;
-
-    fn detached<T: Send>(py: Python<'_>, items: usize, work: impl FnOnce() -> T + Send) -> T {
-        if items < FEW { work() } else { py.detach(work) }
+    /// Groups as the lists that are promised, or flat: their items, and where each group ends after a leading 0.
+    fn answer(py: Python<'_>, groups: Groups, as_lists: bool) -> Answer<Bound<'_, PyAny>> {
+        if as_lists {
+            return Ok(lists::<u32>(py, groups.iter())?.into_any());
+        }
+        let (items, offsets) = detached_if_long(py, groups.len(), || Ok(groups.flat()))?;
+        Ok((items.into_pyarray(py), offsets.into_pyarray(py)).into_bound_py_any(py)?)
     }
 
-    /// Groups as the lists that are promised, or flat: their items, and where each group ends after a leading 0.
-    fn answer(py: Python<'_>, groups: Groups, lists: bool) -> Answer<Bound<'_, PyAny>> {
-        if lists {
-            return Ok(PyList::new(py, groups.iter())?.into_any());
-        }
-        let (items, offsets) = detached(py, groups.len(), || groups.flat());
-        Ok((items.into_pyarray(py), offsets.into_pyarray(py)).into_bound_py_any(py)?)
+    /// A list of lists; a signal ends it.
+    fn lists<'py, 'a, T: 'a>(
+        py: Python<'py>,
+        groups: impl ExactSizeIterator<Item = &'a [T]>,
+    ) -> PyResult<Bound<'py, PyList>>
+    where
+        &'a T: IntoPyObject<'py>,
+    {
+        let lists = groups.zip(1..).map(|(items, number)| {
+            if number % 1024 == 0 {
+                py.check_signals()?;
+            }
+            PyList::new(py, items)
+        });
+        PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Karmarkar–Karp; items in joined order, or ascending in every part.
@@ -66,17 +78,17 @@ mod _core {
         k_partitions: Bound<'py, PyAny>,
         sizes: PartSizes,
         ascending: bool,
-        lists: bool,
+        as_lists: bool,
     ) -> Answer<Bound<'py, PyAny>> {
         let numbers = given::weights(&seqlen_list, "seqlen_list")?;
         let weights = numbers.read("seqlen_list")?;
         let parts = given::size(&k_partitions, "k_partitions")?;
-        let groups = detached(py, weights.len(), || {
+        let groups = detached_if_long(py, weights.len(), || {
             let groups = core::karmarkar_karp(&weights, parts, sizes.0)?;
             Ok(if ascending { groups.ascending() } else { groups })
         });
         let names = [("weights", "seqlen_list"), ("parts", "k_partitions")];
-        answer(py, groups.map_err(|error| Refused::named(&error, &names))?, lists)
+        answer(py, groups.map_err(|error| Refused::named(&error, &names))?, as_lists)
     }
 
     /// First fit on tokens.
@@ -85,12 +97,12 @@ mod _core {
         py: Python<'py>,
         total_lengths: Bound<'py, PyAny>,
         max_tokens_per_bin: Bound<'py, PyAny>,
-        lists: bool,
+        as_lists: bool,
     ) -> Answer<Bound<'py, PyAny>> {
         let lengths = given::integers(&total_lengths, "total_lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
         let max_tokens = given::count(&max_tokens_per_bin, "max_tokens_per_bin", 1)?;
-        answer(py, detached(py, lengths.len(), || core::first_fit(lengths, max_tokens)), lists)
+        answer(py, detached_if_long(py, lengths.len(), || core::first_fit(lengths, max_tokens))?, as_lists)
     }
 
     /// Splits bins until there are as many as wanted.
@@ -106,7 +118,7 @@ mod _core {
         let lengths = given::integers(&lengths, "lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
         let (items, sizes) = (items.as_slice()?, sizes.as_slice()?);
-        let bins = detached(py, lengths.len().max(target), || {
+        let bins = detached_if_long(py, lengths.len().max(target), || {
             let mut bins = Groups::from_sizes(items, sizes, lengths.len())?;
             core::split(&mut bins, target, lengths)?;
             Ok(bins)
@@ -127,7 +139,7 @@ mod _core {
         let lengths = given::integers(&lengths, "lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
         let curves = given::terms(&terms)?;
-        let total = detached(py, lengths.len(), || core::total_rounded(&curves, &lengths))?;
+        let total = detached_if_long(py, lengths.len(), || core::total_rounded(&curves, &lengths))?;
         Ok(if lengths.is_empty() { None } else { Some(total) })
     }
 
@@ -141,7 +153,7 @@ mod _core {
         let lengths = given::integers(&lengths, "lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
         let curves = given::terms(&terms)?;
-        Ok(detached(py, lengths.len(), || core::sums_rounded(&curves, &lengths))?.into_pyarray(py))
+        Ok(detached_if_long(py, lengths.len(), || core::sums_rounded(&curves, &lengths))?.into_pyarray(py))
     }
 
     /// Plans every step.
@@ -153,7 +165,7 @@ mod _core {
         request: PlanRequest<'py>,
     ) -> Answer<Plan<'py>> {
         let (lengths, costs, request) = (lengths.as_slice()?, costs.read("costs")?, request.read()?);
-        let plan = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request))?;
+        let plan = detached(py, || core::plan(Lengths::new(lengths)?, &costs, &request))?;
         Ok(Plan::new(py, plan))
     }
 
@@ -168,7 +180,7 @@ mod _core {
     ) -> Answer<Measures<'py>> {
         let (layout, costs) = (schedule.layout()?, costs.as_slice()?);
         let pipeline = Pipeline::new(pipeline_stages, micro_batch_overhead)?;
-        Ok(Measures::new(py, py.detach(|| core::measure(&layout, costs, &pipeline))?))
+        Ok(Measures::new(py, detached(py, || core::measure(&layout, costs, &pipeline))?))
     }
 
     /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say.
@@ -196,7 +208,7 @@ mod _core {
         let mut request = request.read()?;
         request.rollout_ids = Some(ids);
         request.global_batch_size = Some(given::size(&global_batch_size, "global_batch_size")?);
-        let schedule = py.detach(|| core::plan(lengths, &costs, &request))?;
+        let schedule = detached(py, || core::plan(lengths, &costs, &request))?;
         let core::Schedule { samples, micro_batch_offsets, micro_batches_per_step, rollouts_per_step, .. } = schedule;
         let layout = Layout::new(&samples, &micro_batch_offsets, &micro_batches_per_step, request.dp_size)?;
         let (partitions, micro_batches) = nested(py, &layout)?;
@@ -214,15 +226,12 @@ mod _core {
         let largest = ranks.iter().map(|(samples, _)| samples.len()).max().unwrap_or(0);
         // A position stands in every rank's lists: one integer object serves them all.
         let positions: Vec<Bound<'py, PyInt>> = (0..largest).map(|position| PyInt::new(py, position)).collect();
-        let mut partitions = Vec::with_capacity(ranks.len());
-        let mut micro_batches = Vec::with_capacity(ranks.len());
-        for (samples, offsets) in ranks {
-            partitions.push(PyList::new(py, samples)?);
+        let micro_batches = ranks.iter().map(|(_, offsets)| {
             let within = |offset: i64| (offset - offsets[0]) as usize;
-            let of_rank = offsets.windows(2).map(|ends| PyList::new(py, &positions[within(ends[0])..within(ends[1])]));
-            micro_batches.push(PyList::new(py, of_rank.collect::<PyResult<Vec<_>>>()?)?);
-        }
-        Ok((PyList::new(py, partitions)?, PyList::new(py, micro_batches)?))
+            lists::<Bound<PyInt>>(py, offsets.windows(2).map(|ends| &positions[within(ends[0])..within(ends[1])]))
+        });
+        let micro_batches = micro_batches.collect::<PyResult<Vec<_>>>()?;
+        Ok((lists::<i64>(py, ranks.iter().map(|(samples, _)| *samples))?, PyList::new(py, micro_batches)?))
     }
 
     /// Exact FLOPs of each sequence; `windows` holds (window, FLOPs per pair).
@@ -235,7 +244,7 @@ mod _core {
         windows: Vec<(u64, u64)>,
     ) -> Answer<Array<'py>> {
         let lengths = lengths.as_slice()?;
-        let flops = py.detach(|| CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths))?;
+        let flops = detached(py, || CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths))?;
         Ok(flops.into_pyarray(py))
     }
 
@@ -250,14 +259,14 @@ mod _core {
         windows: Vec<(u64, u64)>,
     ) -> Answer<Array<'py, f64>> {
         let (lengths, curve) = (lengths.as_slice()?, CostCurve::new(per_token, per_square, per_pair, windows));
-        Ok(py.detach(|| curve.flops_rounded(lengths))?.into_pyarray(py))
+        Ok(detached(py, || curve.flops_rounded(lengths))?.into_pyarray(py))
     }
 
     /// Tokens, causal pairs and the pairs within each window, summed over the sequences.
     #[pyfunction]
     fn length_moments(py: Python<'_>, lengths: Ints<'_>, windows: Vec<u64>) -> Answer<(u128, u128, Vec<u128>)> {
         let lengths = lengths.as_slice()?;
-        let moments = py.detach(|| core::moments(lengths, &windows))?;
+        let moments = detached(py, || core::moments(lengths, &windows))?;
         Ok((moments.tokens, moments.pairs, moments.window_pairs))
     }
 }
