@@ -45,13 +45,14 @@ mutants:
 	cargo mutants --output build --jobs 2 $(MUTANTS) || test $$? -eq 2 -o $$? -eq 3
 	$(PYTHON) .ci/survivors.py build/mutants.out rust/core/mutants.md
 
-# Times, beside the stable sort and other packages; the tables also go to bench/record/, dated.
+# Times, beside the stable sort, other packages and plain Python; the tables also go to bench/record/, dated.
 bench: $(VENV)/.installed $(VENV)/.rivals
 	mkdir -p build
 	$(BIN)/python -m pytest bench --quiet --benchmark-quiet --benchmark-disable-gc --benchmark-json=build/bench.json
 	PYTHONPATH=tests $(BIN)/python bench/table.py build/bench.json
 	PYTHONPATH=tests $(BIN)/python bench/process.py
 	PYTHONPATH=tests $(BIN)/python bench/curve.py
+	PYTHONPATH=tests $(BIN)/python bench/small_calls.py
 
 # Instruction counts of fixed workloads against the recorded ones; needs valgrind.
 bench-check:

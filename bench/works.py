@@ -13,7 +13,6 @@ import flopbalance
 import reference
 from families import HARD, REAL, USUAL, Weights
 from flopbalance import PublishedFlops, Schedule, _core
-from flopbalance.checks import as_lengths, as_weights
 
 CAP = 36_864
 FAMILY_CAP = 2**21
@@ -87,9 +86,7 @@ def lists(answer: Any) -> Any:
 def partition(k: int, equal_size: bool, **goal: float) -> Work:
     return Work(
         f"Karmarkar-Karp, {'equal' if equal_size else 'unequal'}, k = {k:,}",
-        lambda weights: _core.partition(
-            as_weights(weights, "weights"), k, "equal" if equal_size else "free", True, ("weights", "parts")
-        ),
+        lambda weights: _core.partition(weights, k, "equal" if equal_size else "free", True, False),
         lambda weights: reference.get_seqlen_balanced_partitions(weights, k, equal_size),
         multiple=k if equal_size else 1,
         **goal,
@@ -99,7 +96,7 @@ def partition(k: int, equal_size: bool, **goal: float) -> Work:
 def first_fit(cap: int, **goal: float) -> Work:
     return Work(
         f"first fit, cap {cap:,}",
-        lambda lengths: _core.first_fit(as_lengths(lengths, "lengths"), cap),
+        lambda lengths: _core.first_fit(lengths, cap, False),
         lambda lengths: reference.first_fit_pack(lengths, cap),
         balances="nothing",
         **goal,

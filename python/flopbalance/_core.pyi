@@ -1,33 +1,44 @@
 """The compiled core; private."""
 
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, final, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Floats, Ints, Weights
+from flopbalance.checks import CostFunction, Floats, Ints, Weights
 from flopbalance.planning.plan import PlanRequest
 from flopbalance.schedules.schedule import Schedule
 
 __all__ = [
     "DEBUG_BUILD",
     "EFFORT",
+    "Notes",
     "check_lengths",
     "check_weights",
     "curve_flops",
     "curve_flops_rounded",
+    "dp_schedule",
     "first_fit",
-    "group_lists",
+    "inverse",
     "length_moments",
     "measure",
     "partition",
     "plan",
     "rank_lists",
     "split",
+    "sum_flops",
+    "total_flops",
 ]
+
+_Sizes: TypeAlias = Literal["free", "equal", "bounded"]
 
 DEBUG_BUILD: Final[bool]
 EFFORT: Final[int]
+
+@final
+class Notes:
+    def __new__(cls, read: list[tuple[Any, dict[str, Any], list[str]]]) -> Notes: ...
+    def hold(self, sources: tuple[Any, ...]) -> bool: ...
 
 class _Plan(TypedDict):
     samples: Ints
@@ -49,14 +60,35 @@ class _Measures(TypedDict):
 
 def check_lengths(lengths: Ints, name: str) -> None: ...
 def check_weights(weights: Floats, name: str) -> None: ...
+@overload
 def partition(
-    weights: Weights, parts: int, sizes: Literal["free", "equal", "bounded"], ascending: bool, names: tuple[str, str]
+    seqlen_list: npt.ArrayLike, k_partitions: SupportsIndex, sizes: _Sizes, ascending: bool, as_lists: Literal[True]
+) -> list[list[int]]: ...
+@overload
+def partition(
+    seqlen_list: npt.ArrayLike, k_partitions: SupportsIndex, sizes: _Sizes, ascending: bool, as_lists: Literal[False]
 ) -> tuple[Ints, Ints]: ...
-def first_fit(lengths: Ints, max_tokens: int) -> tuple[Ints, Ints]: ...
-def split(items: Ints, sizes: Ints, target: int, lengths: Ints) -> tuple[Ints, Ints]: ...
+@overload
+def first_fit(
+    total_lengths: npt.ArrayLike, max_tokens_per_bin: SupportsIndex, as_lists: Literal[True]
+) -> list[list[int]]: ...
+@overload
+def first_fit(
+    total_lengths: npt.ArrayLike, max_tokens_per_bin: SupportsIndex, as_lists: Literal[False]
+) -> tuple[Ints, Ints]: ...
+def split(bins: list[list[int]], target_count: SupportsIndex, lengths: npt.ArrayLike) -> list[list[int]]: ...
+def inverse(idx_map: npt.ArrayLike) -> list[int]: ...
+def total_flops(lengths: npt.ArrayLike, terms: list[tuple[int, int]]) -> float | None: ...
+def sum_flops(lengths: npt.ArrayLike, terms: list[tuple[int, int]]) -> Floats: ...
 def plan(lengths: Ints, costs: Weights, request: PlanRequest) -> _Plan: ...
+def dp_schedule(
+    total_lengths: npt.ArrayLike,
+    rollout_indices: npt.ArrayLike,
+    global_batch_size: SupportsIndex,
+    costs: CostFunction | None,
+    request: PlanRequest,
+) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]: ...
 def measure(schedule: Schedule, costs: Floats, pipeline_stages: int, micro_batch_overhead: float) -> _Measures: ...
-def group_lists(items: Ints, offsets: Ints) -> list[list[int]]: ...
 def rank_lists(schedule: Schedule) -> tuple[list[list[int]], list[list[list[int]]]]: ...
 def curve_flops(lengths: Ints, per_token: int, per_pair: int, windows: list[tuple[int, int]]) -> Ints: ...
 def curve_flops_rounded(

@@ -196,6 +196,14 @@ def _id(value: Any, name: str) -> Hashable:
     return object() if value is None else value
 
 
+def as_bins(bins: list[list[int]], name: str) -> tuple[Ints, Ints]:
+    """Return the samples of all bins in a row, and how many each bin holds."""
+    if not (isinstance(bins, list) and all(isinstance(samples, (list, tuple)) for samples in bins)):
+        raise ValueError(f"{name} must be a list of lists of sample indices, got {shown(bins)}")
+    samples = as_integers([sample for samples in bins for sample in samples], name)
+    return samples, np.array([len(samples) for samples in bins], dtype=np.int64)
+
+
 def as_cost_function(cost: CostFunction, name: str) -> CostFunction:
     """Return a cost that can be asked for every length."""
     if not _is_cost_function(cost):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import as_lengths
 from flopbalance.costs.models.layers import count_layers
 from flopbalance.costs.models.patterns import moe_layers
-from flopbalance.fields import Fields
+from flopbalance.fields import Fields, remembered
 
 
 class PublishedFlops:
@@ -45,33 +42,7 @@ class PublishedFlops:
     """
 
     def __init__(self, args: Any) -> None:
-        fields = Fields(args, "args")
-        hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
-        latent = fields.flag("multi_latent_attention")
-        if latent:
-            key_dim, value_dim = fields.size("qk_head_dim"), fields.size("v_head_dim")
-            rotary_dim = fields.size("qk_pos_emb_head_dim")
-            query_dim = key_dim + rotary_dim
-        else:
-            query_dim = value_dim = fields.size("kv_channels")
-        if latent and (rank := fields.size_or_none("q_lora_rank")) is not None:
-            query = 2 * rank * (hidden + heads * query_dim)
-        else:
-            query = 2 * hidden * heads * query_dim
-        if latent and (rank := fields.size_or_none("kv_lora_rank")) is not None:
-            keys = 2 * (rank * (hidden + heads * (key_dim + value_dim)) + hidden * rotary_dim)
-        else:
-            keys = 4 * hidden * fields.size("num_query_groups") * fields.size("kv_channels")
-        attention = query + keys + 2 * hidden * hidden
-        pairs = heads * (query_dim + value_dim)
-        num_layers = count_layers(fields, "num_layers")
-        moe = sum(_moe_layers(fields, num_layers))
-        terms = []
-        for layers, width in ((num_layers - moe, _dense_width), (moe, _experts_width)):
-            if layers:
-                terms.append((layers * (attention + 6 * hidden * width(fields)), layers * pairs))
-        terms.append((2 * hidden * fields.size("vocab_size"), 0))
-        self._terms = terms
+        self._terms = _terms(args)
 
     def terms(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return what the formula adds up for each sequence.
@@ -90,7 +61,7 @@ class PublishedFlops:
         ndarray of float64, shape (n, terms)
             Whole numbers, each rounded once.
         """
-        return np.column_stack(self._each_term(lengths))
+        return np.column_stack([_core.sum_flops(lengths, [term]) for term in self._terms])
 
     def flops(self, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the FLOPs of each sequence.
@@ -109,13 +80,7 @@ class PublishedFlops:
         ValueError
             A length is negative or not a whole number.
         """
-        return functools.reduce(operator.add, self._each_term(lengths))
-
-    def _each_term(self, lengths: npt.ArrayLike) -> list[npt.NDArray[np.float64]]:
-        tokens = as_lengths(lengths, "lengths")
-        return [
-            _core.curve_flops_rounded(tokens, per_token, per_square, 0, []) for per_token, per_square in self._terms
-        ]
+        return _core.sum_flops(lengths, self._terms)
 
 
 def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
@@ -149,9 +114,39 @@ def calculate_fwd_flops(seqlens: npt.ArrayLike, args: Any) -> float:
     >>> calculate_fwd_flops([10, 1], tiny)
     197952.0
     """
-    terms = PublishedFlops(args).terms(as_lengths(seqlens, "seqlens"))
-    # Not sum(), which compensates its rounding from Python 3.12 on.
-    return functools.reduce(operator.add, terms.ravel().tolist(), 0)
+    total = _core.total_flops(seqlens, _terms(args))
+    return 0 if total is None else total
+
+
+@remembered("args")
+def _terms(fields: Fields) -> list[tuple[int, int]]:
+    """FLOPs per token and per squared token of each term."""
+    hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
+    latent = fields.flag("multi_latent_attention")
+    if latent:
+        key_dim, value_dim = fields.size("qk_head_dim"), fields.size("v_head_dim")
+        rotary_dim = fields.size("qk_pos_emb_head_dim")
+        query_dim = key_dim + rotary_dim
+    else:
+        query_dim = value_dim = fields.size("kv_channels")
+    if latent and (rank := fields.size_or_none("q_lora_rank")) is not None:
+        query = 2 * rank * (hidden + heads * query_dim)
+    else:
+        query = 2 * hidden * heads * query_dim
+    if latent and (rank := fields.size_or_none("kv_lora_rank")) is not None:
+        keys = 2 * (rank * (hidden + heads * (key_dim + value_dim)) + hidden * rotary_dim)
+    else:
+        keys = 4 * hidden * fields.size("num_query_groups") * fields.size("kv_channels")
+    attention = query + keys + 2 * hidden * hidden
+    pairs = heads * (query_dim + value_dim)
+    num_layers = count_layers(fields, "num_layers")
+    moe = sum(_moe_layers(fields, num_layers))
+    terms = []
+    for layers, width in ((num_layers - moe, _dense_width), (moe, _experts_width)):
+        if layers:
+            terms.append((layers * (attention + 6 * hidden * width(fields)), layers * pairs))
+    terms.append((2 * hidden * fields.size("vocab_size"), 0))
+    return terms
 
 
 def _dense_width(fields: Fields) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import as_count, as_integers, as_lengths, shown
 
 
 def first_fit_pack(total_lengths: npt.ArrayLike, max_tokens_per_bin: int) -> list[list[int]]:
@@ -38,9 +36,7 @@ def first_fit_pack(total_lengths: npt.ArrayLike, max_tokens_per_bin: int) -> lis
     >>> first_fit_pack([11, 0, 1], 10)
     [[0], [1, 2]]
     """
-    lengths = as_lengths(total_lengths, "total_lengths")
-    max_tokens = as_count(max_tokens_per_bin, "max_tokens_per_bin")
-    return _core.group_lists(*_core.first_fit(lengths, max_tokens))
+    return _core.first_fit(total_lengths, max_tokens_per_bin, True)
 
 
 def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: npt.ArrayLike) -> None:
@@ -72,9 +68,4 @@ def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: 
     >>> bins
     [[1, 0], [2, 3]]
     """
-    if not (isinstance(bins, list) and all(isinstance(samples, (list, tuple)) for samples in bins)):
-        raise ValueError(f"bins must be a list of lists of sample indices, got {shown(bins)}")
-    samples = as_integers([sample for samples in bins for sample in samples], "bins")
-    sizes = np.array([len(samples) for samples in bins], dtype=np.int64)
-    target = as_count(target_count, "target_count", minimum=0)
-    bins[:] = _core.group_lists(*_core.split(samples, sizes, target, as_lengths(lengths, "lengths")))
+    bins[:] = _core.split(bins, target_count, lengths)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 
 from flopbalance import _core
-from flopbalance.checks import as_count, as_flag, as_integers, as_weights
+from flopbalance.checks import as_flag
 
 _Sizes: TypeAlias = Literal["free", "equal", "bounded"]
 
@@ -98,9 +98,7 @@ def _sizes(equal_size: Any) -> _Sizes:
 
 
 def _partition(seqlen_list: npt.ArrayLike, k_partitions: int, sizes: _Sizes, ascending: bool) -> list[list[int]]:
-    weights = as_weights(seqlen_list, "seqlen_list")
-    parts = as_count(k_partitions, "k_partitions")
-    return _core.group_lists(*_core.partition(weights, parts, sizes, ascending, ("seqlen_list", "k_partitions")))
+    return _core.partition(seqlen_list, k_partitions, sizes, ascending, True)
 
 
 def get_reverse_idx(idx_map: Any) -> Any:
@@ -126,17 +124,10 @@ def get_reverse_idx(idx_map: Any) -> Any:
     >>> get_reverse_idx([2, 0, 1])
     [1, 2, 0]
     """
-    indices = as_integers(idx_map, "idx_map").tolist()
-    inverse = [-1] * len(indices)
-    for position, index in enumerate(indices):
-        if not 0 <= index < len(inverse) or inverse[index] >= 0:
-            raise ValueError(
-                f"idx_map must hold every number from 0 to {len(inverse) - 1} once, got {index} at {position}"
-            )
-        inverse[index] = position
-    if not hasattr(idx_map, "__array__"):
-        return inverse
+    if isinstance(idx_map, (list, tuple)) or not hasattr(idx_map, "__array__"):
+        return _core.inverse(idx_map)
+    inverse = _core.inverse(idx_map)
     same_kind = copy.deepcopy(idx_map)  # of its library, type and device
-    for position, index in enumerate(indices):
-        same_kind[index] = position
+    for position, index in enumerate(inverse):
+        same_kind[position] = index
     return same_kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -191,43 +191,54 @@ def plan(
     [Schedule(1 rank, 1 step, 7 micro-batches of at most 14 tokens, 8 of 8 samples), \
 Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     """
+    settings = locals()
     tokens = as_lengths(lengths, "lengths")
     weights = as_sample_costs(tokens if costs is None else costs, tokens, len(tokens))
-    as_choice(packing, Packing, "packing")
-    as_choice(objective, Objective, "objective")
-    balance_ranks = as_flag(balance_ranks, "balance_ranks")
-    settings = locals()
+    request = as_request(**settings)
+    return Schedule(request["dp_size"], len(tokens), **_core.plan(tokens, weights, request))
+
+
+def as_request(**given: Any) -> PlanRequest:
+    """Return the arguments of `plan` beside lengths and costs, checked; its defaults for those that are not given."""
+    settings: dict[str, Any] = {**(plan.__kwdefaults__ or {}), **given}
+    packing = as_choice(settings["packing"], Packing, "packing")
+    objective = as_choice(settings["objective"], Objective, "objective")
+    balance_ranks = as_flag(settings["balance_ranks"], "balance_ranks")
     for argument, (default, _) in _READ_BY_SOME.items():
-        given = settings[argument]
-        if given is not default and not (np.isscalar(given) and given == default):
-            _refuse_unread(argument, given, packing, objective)
+        value = settings[argument]
+        if value is not default and not (np.isscalar(value) and value == default):
+            _refuse_unread(argument, value, packing, objective)
     if packing == "capped" and not balance_ranks:
         raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks}")
     limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
     if settings[limit] is None:
         raise ValueError(f"{limit} must be given for packing={packing!r}, got None")
-    request: PlanRequest = {
-        "dp_size": as_count(dp_size, "dp_size"),
-        "micro_batch_multiple": as_count(micro_batch_multiple, "micro_batch_multiple"),
+
+    def count_or_none(name: str) -> int | None:
+        return None if settings[name] is None else as_count(settings[name], name)
+
+    rollout_ids = settings["rollout_ids"]
+    return {
+        "dp_size": as_count(settings["dp_size"], "dp_size"),
+        "micro_batch_multiple": as_count(settings["micro_batch_multiple"], "micro_batch_multiple"),
         "packing": packing,
-        "micro_batch_size": None if micro_batch_size is None else as_count(micro_batch_size, "micro_batch_size"),
-        "max_tokens": None if max_tokens is None else as_count(max_tokens, "max_tokens"),
-        "pad_to": as_pad_to(pad_to),
+        "micro_batch_size": count_or_none("micro_batch_size"),
+        "max_tokens": count_or_none("max_tokens"),
+        "pad_to": as_pad_to(settings["pad_to"]),
         "balance_ranks": balance_ranks,
         "rollout_ids": None if rollout_ids is None else as_rollout_ids(rollout_ids, "rollout_ids"),
-        "global_batch_size": None if global_batch_size is None else as_count(global_batch_size, "global_batch_size"),
+        "global_batch_size": count_or_none("global_batch_size"),
         "objective": objective,
-        "pipeline_stages": as_count(pipeline_stages, "pipeline_stages"),
-        "micro_batch_overhead": as_amount(micro_batch_overhead, "micro_batch_overhead"),
-        "effort": as_count(effort, "effort", minimum=0),
-        "padded": as_flag(padded, "padded"),
-        "extra_budget": as_extra_budget(extra_budget),
-        "carried": None if carried is None else as_weights(carried, "carried"),
-        "on_leftover": as_choice(on_leftover, OnLeftover, "on_leftover"),
-        "on_oversize": as_choice(on_oversize, OnOversize, "on_oversize"),
-        "on_shortage": as_choice(on_shortage, OnShortage, "on_shortage"),
+        "pipeline_stages": as_count(settings["pipeline_stages"], "pipeline_stages"),
+        "micro_batch_overhead": as_amount(settings["micro_batch_overhead"], "micro_batch_overhead"),
+        "effort": as_count(settings["effort"], "effort", minimum=0),
+        "padded": as_flag(settings["padded"], "padded"),
+        "extra_budget": as_extra_budget(settings["extra_budget"]),
+        "carried": None if settings["carried"] is None else as_weights(settings["carried"], "carried"),
+        "on_leftover": as_choice(settings["on_leftover"], OnLeftover, "on_leftover"),
+        "on_oversize": as_choice(settings["on_oversize"], OnOversize, "on_oversize"),
+        "on_shortage": as_choice(settings["on_shortage"], OnShortage, "on_shortage"),
     }
-    return Schedule(request["dp_size"], len(tokens), **_core.plan(tokens, weights, request))
 
 
 _READ_BY_SOME: dict[str, tuple[object, str]] = {

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from flopbalance.checks import as_count, as_lengths, as_rollout_ids
+from flopbalance import _core
 from flopbalance.costs.sources import select_flops_model
-from flopbalance.fields import Fields
-from flopbalance.planning.plan import plan
+from flopbalance.fields import Fields, remembered
+from flopbalance.planning.plan import PlanRequest, as_request
 from flopbalance.trainers.modes import CHOICES, chosen_mode, micro_batch_multiple, plan_choices, token_cap
 
 
@@ -86,13 +85,17 @@ def build_dp_schedule(
     >>> partitions
     [[1, 2, 5, 6], [0, 3, 4, 7]]
     """
-    lengths = as_lengths(total_lengths, "total_lengths")
-    rollout_ids = as_rollout_ids(rollout_indices, "rollout_indices")
-    if len(rollout_ids) != len(lengths):
-        raise ValueError(
-            f"rollout_indices must hold one id for each of the {len(lengths)} total_lengths, got {len(rollout_ids)}"
-        )
-    trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
+    request, flops_model = _settings(args, train_parallel_config)
+    costs = None if flops_model is None else select_flops_model(args, flops_model, name="args.flops_model")
+    try:
+        return _core.dp_schedule(total_lengths, rollout_indices, global_batch_size, costs, request)
+    except ValueError as error:
+        raise _in_names_of_trainers(error) from None
+
+
+@remembered("args", "train_parallel_config")
+def _settings(trainer: Fields, parallel: Fields) -> tuple[PlanRequest, Any]:
+    """Return what is asked of `plan`, and which cost is meant where anything is balanced."""
     if trainer.get("on_shortage") == "repeat":
         raise ValueError(
             "args.on_shortage must be 'error', got 'repeat': these lists cannot mark the samples that are repeated, so "
@@ -104,26 +107,24 @@ def build_dp_schedule(
         micro_batch_size = trainer.size("micro_batch_size")
     else:
         max_tokens = token_cap(trainer.size("max_tokens_per_gpu"), parallel.size("cp_size"))
-    costs = None
+    flops_model = None
     if mode.balance_ranks or mode.packing == "flops":
-        flops_model = trainer.get("flops_model")
-        name = trainer.name("flops_model")
-        costs = select_flops_model(args, "published" if flops_model is None else flops_model, name=name)
-    with _in_names_of_trainers():
-        return plan(
-            lengths,
-            costs=costs,
+        given = trainer.get("flops_model")
+        flops_model = "published" if given is None else given
+    try:
+        request = as_request(
             dp_size=parallel.size("dp_size"),
             max_tokens=max_tokens,
             micro_batch_size=micro_batch_size,
-            rollout_ids=rollout_ids,
-            global_batch_size=as_count(global_batch_size, "global_batch_size"),
             micro_batch_multiple=micro_batch_multiple(parallel),
             packing=mode.packing,
             balance_ranks=mode.balance_ranks,
             pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
             **plan_choices(trainer),
-        ).to_lists()
+        )
+    except ValueError as error:
+        raise _in_names_of_trainers(error) from None
+    return request, flops_model
 
 
 _NAMES = {
@@ -138,11 +139,6 @@ _NAMES = {
 """What trainers call the arguments of `plan`."""
 
 
-@contextlib.contextmanager
-def _in_names_of_trainers() -> Iterator[None]:
-    """Let refusals speak of the trainer's arguments instead of those of `plan`."""
-    try:
-        yield
-    except ValueError as error:
-        text = re.sub(r"\b\w+\b", lambda word: _NAMES.get(word[0], word[0]), str(error))
-        raise type(error)(text) from None
+def _in_names_of_trainers(error: ValueError) -> ValueError:
+    """Return a refusal that speaks of the trainer's arguments instead of those of `plan`."""
+    return type(error)(re.sub(r"\b\w+\b", lambda word: _NAMES.get(word[0], word[0]), str(error)))

@@ -124,6 +124,15 @@ pub enum Error {
         /// Data-parallel ranks.
         dp_size: usize,
     },
+    /// A list that does not hold every number below its length once.
+    NoPermutation {
+        /// How many numbers it holds.
+        items: usize,
+        /// The first that is too large, below zero or there already.
+        index: i64,
+        /// Where it stands.
+        position: usize,
+    },
     /// A second amount below zero.
     NegativeAmount {
         /// Which sample.
@@ -355,6 +364,10 @@ impl Error {
                 write!(f, "target must be at most {most} where bins hold no tokens, got {target}")
             }
             Self::GroupSizes { items } => write!(f, "sizes must be >= 0 and add up to the {items} items, got others"),
+            Self::NoPermutation { items, index, position } => {
+                let last = items.saturating_sub(1);
+                write!(f, "order must hold every number from 0 to {last} once, got {index} at {position}")
+            }
             Self::NegativeAmount { index, amount } => {
                 write!(f, "extra_budget.amounts[{index}] must be >= 0, got {amount}")
             }

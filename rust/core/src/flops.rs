@@ -107,6 +107,31 @@ impl CostCurve {
     }
 }
 
+/// The costs of all sequences by several curves, each rounded to the nearest float and added up from left to right:
+/// curve by curve, and sequence by sequence.
+///
+/// Computes in **O(n)** time per curve. Refuses what [`CostCurve::flops_rounded`] does.
+pub fn total_rounded(curves: &[CostCurve], lengths: &[i64]) -> Result<f64> {
+    memory::ensure(lengths.len(), (curves.len() + 1) * size_of::<f64>())?;
+    let costs = curves.iter().map(|curve| curve.flops_rounded(lengths)).collect::<Result<Vec<_>>>()?;
+    let of_sequence = |index: usize| costs.iter().map(move |costs| costs[index]);
+    Ok((0..lengths.len()).flat_map(of_sequence).fold(0.0, |total, cost| total + cost))
+}
+
+/// The cost of each sequence by several curves, each rounded to the nearest float and added up in that order.
+///
+/// Computes in **O(n)** time per curve. Refuses what [`CostCurve::flops_rounded`] does.
+pub fn sums_rounded(curves: &[CostCurve], lengths: &[i64]) -> Result<Vec<f64>> {
+    memory::ensure(lengths.len(), 3 * size_of::<f64>())?;
+    let mut sums = vec![0.0; lengths.len()];
+    for curve in curves {
+        for (sum, cost) in sums.iter_mut().zip(curve.flops_rounded(lengths)?) {
+            *sum += cost;
+        }
+    }
+    Ok(sums)
+}
+
 /// Half the value of each length's own polynomial.
 fn polynomials(lengths: &[i64], of: impl Fn(u64) -> [u64; 3]) -> Vec<i64> {
     let one = |length: u64| {
@@ -246,6 +271,15 @@ mod tests {
         assert_eq!(curve.flops_each(&[3, -5]), Err(refused.clone()));
         assert_eq!(curve.flops_rounded(&[3, -5]), Err(refused.clone()));
         assert_eq!(moments(&[3, -5], &[]), Err(refused));
+    }
+
+    #[test]
+    fn totals_are_added_up_curve_by_curve_and_sequence_by_sequence() {
+        let curves = [(1 << 53, 0), (1, 0)].map(|(token, square)| CostCurve::new(token, square, 0, Vec::new()));
+        assert_eq!(total_rounded(&curves, &[1, 1]), Ok(2f64.powi(54))); // the ones are lost one by one
+        assert_eq!(total_rounded(&curves[1..], &[1, 1]), Ok(2.0));
+        assert_eq!(total_rounded(&curves, &[]), Ok(0.0));
+        assert_eq!(sums_rounded(&curves, &[1, 2]), Ok(vec![2f64.powi(53), 2f64.powi(54) + 2.0]));
     }
 
     #[test]

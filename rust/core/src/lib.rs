@@ -49,18 +49,20 @@ mod measure;
 mod memory;
 mod packing;
 mod partition;
+mod permutation;
 mod plan;
 mod steps;
 mod weights;
 
 pub use error::{Error, Kind, Result};
-pub use flops::{CostCurve, Moments, moments};
+pub use flops::{CostCurve, Moments, moments, sums_rounded, total_rounded};
 pub use groups::Groups;
 pub use interrupt::interruptible;
 pub use lengths::Lengths;
 pub use measure::{Layout, Measures, measure};
 pub use packing::{first_fit, split};
 pub use partition::{PartSizes, karmarkar_karp};
+pub use permutation::inverse;
 pub use plan::{
     Cap, Capped, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Pipeline, Request,
     Schedule, plan,

@@ -1,4 +1,5 @@
 //! What crosses the boundary, by name: words, numbers, the arguments of `plan`, refusals.
+use crate::given::Values;
 use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyValueError};
@@ -15,6 +16,15 @@ pyo3::import_exception!(flopbalance.errors, ScheduleError);
 pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> core::Result<T> + Send) -> core::Result<T> {
     let signalled = || Python::attach(|py| py.check_signals().map_err(|raised| raised.restore(py)).is_err());
     py.detach(|| core::interruptible(signalled, work))
+}
+
+/// The same, but for so few items that the work is done before another thread could have taken its turn.
+pub fn detached_if_long<T: Send>(
+    py: Python<'_>,
+    items: usize,
+    work: impl FnOnce() -> core::Result<T> + Send,
+) -> core::Result<T> {
+    if items < 1024 { work() } else { detached(py, work) }
 }
 
 /// The one place where a refusal becomes an exception.
@@ -106,10 +116,10 @@ words! {
     }
 }
 
-/// What `checks.as_weights` makes of an argument.
+/// What `checks.as_weights` makes of an argument, or what is read from a list.
 pub enum Numbers<'py> {
-    U64(PyReadonlyArray1<'py, u64>),
-    F64(PyReadonlyArray1<'py, f64>),
+    U64(Values<'py, u64>),
+    F64(Values<'py, f64>),
     Big(Vec<u128>),
 }
 
@@ -118,10 +128,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Numbers<'py> {
     type Error = PyErr;
     fn extract(numbers: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(array) = numbers.cast::<PyArray1<u64>>() {
-            return Ok(Self::U64(array.try_readonly()?));
+            return Ok(Self::U64(Values::Array(array.try_readonly()?)));
         }
         if let Ok(array) = numbers.cast::<PyArray1<f64>>() {
-            return Ok(Self::F64(array.try_readonly()?));
+            return Ok(Self::F64(Values::Array(array.try_readonly()?)));
         }
         Ok(Self::Big(numbers.extract()?))
     }

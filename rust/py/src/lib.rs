@@ -1,19 +1,25 @@
 //! The only crate that knows Python: borrow, detach, convert, map the error.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 mod convert;
+mod given;
+mod notes;
 
 use pyo3::prelude::*;
 
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule(gil_used = false)]
 mod _core {
-    use crate::convert::detached;
     use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule};
-    use flopbalance_core::{self as core, CostCurve, Groups, Lengths, Pipeline};
+    use crate::convert::{detached, detached_if_long};
+    use crate::given;
+    #[pymodule_export]
+    use crate::notes::Notes;
+    use flopbalance_core::{self as core, CostCurve, Groups, Layout, Lengths, Pipeline};
     use numpy::{IntoPyArray, PyReadonlyArray1};
+    use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
     use pyo3::types::{PyInt, PyList};
-    use std::num::{NonZeroU64, NonZeroUsize};
+    use std::num::NonZeroU64;
 
     /// Whether this is a build to measure with.
     #[pymodule_export]
@@ -27,7 +33,7 @@ mod _core {
     #[pyfunction]
     fn check_lengths(py: Python<'_>, lengths: Ints<'_>, name: &str) -> Answer<()> {
         let lengths = lengths.as_slice()?;
-        let checked = detached(py, || Lengths::new(lengths));
+        let checked = detached_if_long(py, lengths.len(), || Lengths::new(lengths));
         checked.map(drop).map_err(|error| Refused::named(&error, &[("lengths", name)]))
     }
 
@@ -38,53 +44,116 @@ mod _core {
         checked.map_err(|error| Refused::named(&error, &[("weights", name)]))
     }
 
-    fn arrays(py: Python<'_>, (items, offsets): (Vec<i64>, Vec<i64>)) -> (Array<'_>, Array<'_>) {
-        (items.into_pyarray(py), offsets.into_pyarray(py))
+    /// Groups as the lists that are promised, or flat: their items, and where each group ends after a leading 0.
+    fn answer(py: Python<'_>, groups: Groups, as_lists: bool) -> Answer<Bound<'_, PyAny>> {
+        if as_lists {
+            return Ok(lists::<u32>(py, groups.iter())?.into_any());
+        }
+        let (items, offsets) = detached_if_long(py, groups.len(), || Ok(groups.flat()))?;
+        Ok((items.into_pyarray(py), offsets.into_pyarray(py)).into_bound_py_any(py)?)
     }
 
-    /// Karmarkar–Karp; items in joined order, or ascending in every part. `names` are those of weights and parts.
+    /// A list of lists; a signal ends it.
+    fn lists<'py, 'a, T: 'a>(
+        py: Python<'py>,
+        groups: impl ExactSizeIterator<Item = &'a [T]>,
+    ) -> PyResult<Bound<'py, PyList>>
+    where
+        &'a T: IntoPyObject<'py>,
+    {
+        let lists = groups.zip(1..).map(|(items, number)| {
+            if number % 1024 == 0 {
+                py.check_signals()?;
+            }
+            PyList::new(py, items)
+        });
+        PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Karmarkar–Karp; items in joined order, or ascending in every part.
     #[pyfunction]
     fn partition<'py>(
         py: Python<'py>,
-        weights: Numbers<'py>,
-        parts: NonZeroUsize,
+        seqlen_list: Bound<'py, PyAny>,
+        k_partitions: Bound<'py, PyAny>,
         sizes: PartSizes,
         ascending: bool,
-        names: (String, String),
-    ) -> Answer<(Array<'py>, Array<'py>)> {
-        let weights = weights.read(&names.0)?;
-        let groups = detached(py, || {
+        as_lists: bool,
+    ) -> Answer<Bound<'py, PyAny>> {
+        let numbers = given::weights(&seqlen_list, "seqlen_list")?;
+        let weights = numbers.read("seqlen_list")?;
+        let parts = given::size(&k_partitions, "k_partitions")?;
+        let groups = detached_if_long(py, weights.len(), || {
             let groups = core::karmarkar_karp(&weights, parts, sizes.0)?;
-            Ok(if ascending { groups.ascending() } else { groups }.flat())
+            Ok(if ascending { groups.ascending() } else { groups })
         });
-        let groups = groups.map_err(|e| Refused::named(&e, &[("weights", &names.0), ("parts", &names.1)]))?;
-        Ok(arrays(py, groups))
+        let names = [("weights", "seqlen_list"), ("parts", "k_partitions")];
+        answer(py, groups.map_err(|error| Refused::named(&error, &names))?, as_lists)
     }
 
     /// First fit on tokens.
     #[pyfunction]
-    fn first_fit<'py>(py: Python<'py>, lengths: Ints<'py>, max_tokens: u64) -> Answer<(Array<'py>, Array<'py>)> {
-        let lengths = lengths.as_slice()?;
-        let bins = detached(py, || Ok(core::first_fit(Lengths::new(lengths)?, max_tokens)?.flat()))?;
-        Ok(arrays(py, bins))
+    fn first_fit<'py>(
+        py: Python<'py>,
+        total_lengths: Bound<'py, PyAny>,
+        max_tokens_per_bin: Bound<'py, PyAny>,
+        as_lists: bool,
+    ) -> Answer<Bound<'py, PyAny>> {
+        let lengths = given::tokens(&total_lengths, "total_lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
+        let max_tokens = given::count(&max_tokens_per_bin, "max_tokens_per_bin", 1)?;
+        answer(py, detached_if_long(py, lengths.len(), || core::first_fit(lengths, max_tokens))?, as_lists)
     }
 
-    /// Splits bins, given by their samples and sizes, until there are `target`.
+    /// Splits bins until there are as many as wanted.
     #[pyfunction]
     fn split<'py>(
         py: Python<'py>,
-        items: Ints<'py>,
-        sizes: Ints<'py>,
-        target: usize,
-        lengths: Ints<'py>,
-    ) -> Answer<(Array<'py>, Array<'py>)> {
-        let (items, sizes, lengths) = (items.as_slice()?, sizes.as_slice()?, lengths.as_slice()?);
-        let bins = detached(py, || {
+        bins: Bound<'py, PyAny>,
+        target_count: Bound<'py, PyAny>,
+        lengths: Bound<'py, PyAny>,
+    ) -> Answer<Bound<'py, PyAny>> {
+        let (items, sizes) = given::bins(&bins, "bins")?;
+        let target = given::count(&target_count, "target_count", 0)? as usize;
+        let lengths = given::tokens(&lengths, "lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
+        let (items, sizes) = (items.as_slice()?, sizes.as_slice()?);
+        let bins = detached_if_long(py, lengths.len().max(target), || {
             let mut bins = Groups::from_sizes(items, sizes, lengths.len())?;
-            core::split(&mut bins, target, Lengths::new(lengths)?)?;
-            Ok(bins.flat())
+            core::split(&mut bins, target, lengths)?;
+            Ok(bins)
         });
-        Ok(arrays(py, bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?))
+        answer(py, bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?, true)
+    }
+
+    /// The inverse of a permutation.
+    #[pyfunction]
+    fn inverse(idx_map: Bound<'_, PyAny>) -> Answer<Vec<i64>> {
+        let order = given::integers(&idx_map, "idx_map")?;
+        core::inverse(order.as_slice()?).map_err(|error| Refused::named(&error, &[("order", "idx_map")]))
+    }
+
+    /// The sum of curves, `(per_token, per_square)`, over all sequences, in that order; `None` where there is none.
+    #[pyfunction]
+    fn total_flops(py: Python<'_>, seqlens: Bound<'_, PyAny>, terms: Bound<'_, PyList>) -> Answer<Option<f64>> {
+        let lengths = given::tokens(&seqlens, "seqlens")?;
+        let lengths = given::lengths(lengths.as_slice()?, "seqlens")?;
+        let curves = given::terms(&terms)?;
+        let total = detached_if_long(py, lengths.len(), || core::total_rounded(&curves, &lengths))?;
+        Ok(if lengths.is_empty() { None } else { Some(total) })
+    }
+
+    /// The sum of such curves for each sequence.
+    #[pyfunction]
+    fn sum_flops<'py>(
+        py: Python<'py>,
+        lengths: Bound<'py, PyAny>,
+        terms: Bound<'py, PyList>,
+    ) -> Answer<Array<'py, f64>> {
+        let lengths = given::tokens(&lengths, "lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
+        let curves = given::terms(&terms)?;
+        Ok(detached_if_long(py, lengths.len(), || core::sums_rounded(&curves, &lengths))?.into_pyarray(py))
     }
 
     /// Plans every step.
@@ -116,38 +185,56 @@ mod _core {
         Ok(Measures::new(py, detached(py, || core::measure(&layout, costs, &pipeline))?))
     }
 
-    /// The items of every group as a list, where groups end at `offsets` after the start of the first.
-    fn lists<'py, 'a, T>(py: Python<'py>, items: &'a [T], offsets: &[i64]) -> PyResult<Bound<'py, PyList>>
-    where
-        &'a T: IntoPyObject<'py>,
-    {
-        let within = |offset: i64| (offset - offsets[0]) as usize;
-        let groups = offsets.windows(2).enumerate().map(|(number, ends)| {
-            if number % 1024 == 0 {
-                py.check_signals()?;
-            }
-            PyList::new(py, &items[within(ends[0])..within(ends[1])])
-        });
-        PyList::new(py, groups.collect::<PyResult<Vec<_>>>()?)
-    }
-
-    /// `items[offsets[g]..offsets[g + 1]]` for every group g, as lists.
+    /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say.
     #[pyfunction]
-    fn group_lists<'py>(py: Python<'py>, items: Ints<'py>, offsets: Ints<'py>) -> Answer<Bound<'py, PyList>> {
-        Ok(lists::<i64>(py, items.as_slice()?, offsets.as_slice()?)?)
+    fn dp_schedule<'py>(
+        py: Python<'py>,
+        total_lengths: Bound<'py, PyAny>,
+        rollout_indices: Bound<'py, PyAny>,
+        global_batch_size: Bound<'py, PyAny>,
+        costs: Option<Bound<'py, PyAny>>,
+        request: PlanRequest<'py>,
+    ) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>, Vec<i64>, Vec<i64>)> {
+        let lengths = given::tokens(&total_lengths, "total_lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
+        let ids = given::rollout_ids(&rollout_indices, "rollout_indices")?;
+        let ids = ids.as_slice()?;
+        let samples = lengths.len();
+        if ids.len() != samples {
+            let error = core::Error::Count { argument: "rollout_ids", samples, count: ids.len() };
+            let names = [("rollout_ids", "rollout_indices"), ("samples", "total_lengths")];
+            return Err(Refused::named(&error, &names));
+        }
+        let costs = given::sample_costs(py, costs, &lengths)?;
+        let costs = costs.read("costs")?;
+        let carried = request.carried()?;
+        let mut request = request.read(carried.as_ref())?;
+        request.rollout_ids = Some(ids);
+        request.global_batch_size = Some(given::size(&global_batch_size, "global_batch_size")?);
+        let schedule = detached(py, || core::plan(lengths, &costs, &request))?;
+        let core::Schedule { samples, micro_batch_offsets, micro_batches_per_step, rollouts_per_step, .. } = schedule;
+        let layout = Layout::new(&samples, &micro_batch_offsets, &micro_batches_per_step, request.dp_size)?;
+        let (partitions, micro_batches) = nested(py, &layout)?;
+        Ok((partitions, micro_batches, micro_batches_per_step, rollouts_per_step))
     }
 
     /// The published nested lists: every rank's samples, and its micro-batches as positions in them.
     #[pyfunction]
     fn rank_lists<'py>(py: Python<'py>, schedule: Schedule<'py>) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
-        let ranks: Vec<_> = schedule.layout()?.ranks().collect();
+        nested(py, &schedule.layout()?)
+    }
+
+    fn nested<'py>(py: Python<'py>, layout: &Layout<'_>) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        let ranks: Vec<_> = layout.ranks().collect();
         let largest = ranks.iter().map(|(samples, _)| samples.len()).max().unwrap_or(0);
         // A position stands in every rank's lists: one integer object serves them all.
         let positions: Vec<Bound<'py, PyInt>> = (0..largest).map(|position| PyInt::new(py, position)).collect();
-        let partitions = ranks.iter().map(|(samples, _)| PyList::new(py, *samples));
-        let partitions = PyList::new(py, partitions.collect::<PyResult<Vec<_>>>()?)?;
-        let micro_batches = ranks.iter().map(|(_, offsets)| lists::<Bound<PyInt>>(py, &positions, offsets));
-        Ok((partitions, PyList::new(py, micro_batches.collect::<PyResult<Vec<_>>>()?)?))
+        let micro_batches = ranks.iter().map(|(_, offsets)| {
+            let within = |offset: i64| (offset - offsets[0]) as usize;
+            lists::<Bound<PyInt>>(py, offsets.windows(2).map(|ends| &positions[within(ends[0])..within(ends[1])]))
+        });
+        let micro_batches = micro_batches.collect::<PyResult<Vec<_>>>()?;
+        Ok((lists::<i64>(py, ranks.iter().map(|(samples, _)| *samples))?, PyList::new(py, micro_batches)?))
     }
 
     /// Exact FLOPs of each sequence; `windows` holds (window, FLOPs per pair).
