@@ -1,0 +1,78 @@
+"""Fuzz until the time is up: ``make fuzz SECONDS=600 SEED=7``, or one call again with ``CALL=1234``."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from pathlib import Path
+
+from fuzz.builds import Build, Builds, Verdict
+from fuzz.lines import line
+from fuzz.shrink import shrink
+
+BATCH = 64
+MOST_FAILURES = 25
+"""Of different kinds, after which there is enough to mend."""
+
+
+def fuzz(builds: Builds, seed: int, seconds: float, first: int = 0, most: int = MOST_FAILURES) -> tuple[int, list[str]]:
+    """Return the number of calls, and of each kind of failure its smallest call; report both on the way."""
+    ends, counts, failures = time.monotonic() + seconds, dict.fromkeys(("answer", "refusal", "moot"), 0), {}
+    for start in itertools.count(first, BATCH):
+        if time.monotonic() >= ends or len(failures) >= most:
+            break
+        lines = [line(seed, number) for number in range(start, start + BATCH)]
+        for number, text, verdict in zip(itertools.count(start), lines, builds.ask(lines), strict=False):
+            if "failure" not in verdict:
+                counts[next(iter(verdict))] += 1
+            elif verdict["failure"] not in failures:
+                failures[verdict["failure"]] = report(builds, seed, number, text, verdict)
+    calls = start - first
+    print(
+        f"seed {seed}: {calls:,} calls, {counts['answer']:,} answered, {counts['refusal']:,} refused, {counts['moot']:,} "
+        f"of arguments that cannot be made; {len(failures)} kinds of failure"
+    )
+    return calls, list(failures.values())
+
+
+def report(builds: Builds, seed: int, number: int, text: str, verdict: Verdict) -> str:
+    """Make a failing call small and print it; return it."""
+
+    def fails(lines: list[str]) -> list[bool]:
+        return [other.get("failure") == verdict["failure"] for other in builds.ask(lines)]
+
+    silent = verdict["failure"].startswith(("does not end", "takes"))
+    smallest = shrink(text, fails, tries=60) if silent else shrink(text, fails)
+    (last,) = builds.ask([smallest])
+    print(f"\ncall {number} of seed {seed} fails: {verdict['failure']}")
+    print(f"  {last.get('text') or verdict['text']}")
+    print(f"  PYTHONPATH=tests python -c 'from fuzz.words import *' -i\n  >>> {smallest}\n", flush=True)
+    return smallest
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, help="default: the time")
+    parser.add_argument("--call", type=int, help="one call of a seed, again")
+    parser.add_argument("--checked", type=Path, metavar="FOLDER", help="a build with overflow checks, beside this one")
+    options = parser.parse_args()
+    seed = int(time.time()) if options.seed is None else options.seed
+    builds = Builds(Build(), *([Build(options.checked, with_laws=False)] if options.checked else []))
+    try:
+        if options.call is not None:
+            text = line(seed, options.call)
+            (verdict,) = builds.ask([text])
+            print(f"{text}\n{verdict}")
+            return int("failure" in verdict)
+        print(f"seed {seed}", flush=True)
+        _, failures = fuzz(builds, seed, options.seconds)
+    finally:
+        builds.close()
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
