@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
+from flopbalance.text import counted
 from fuzz.builds import Build, Builds, Verdict
 from fuzz.lines import line
 from fuzz.shrink import shrink
@@ -19,22 +20,22 @@ MOST_FAILURES = 25
 
 def fuzz(builds: Builds, seed: int, seconds: float, first: int = 0, most: int = MOST_FAILURES) -> tuple[int, list[str]]:
     """Return the number of calls, and of each kind of failure its smallest call; report both on the way."""
-    ends, counts, failures = time.monotonic() + seconds, dict.fromkeys(("answer", "refusal", "moot"), 0), {}
-    for start in itertools.count(first, BATCH):
-        if time.monotonic() >= ends or len(failures) >= most:
-            break
+    until, start = time.monotonic() + seconds, first
+    ends: Counter[str] = Counter()
+    failures: dict[str, str] = {}
+    while time.monotonic() < until and len(failures) < most:
         lines = [line(seed, number) for number in range(start, start + BATCH)]
-        for number, text, verdict in zip(itertools.count(start), lines, builds.ask(lines), strict=False):
-            if "failure" not in verdict:
-                counts[next(iter(verdict))] += 1
-            elif verdict["failure"] not in failures:
-                failures[verdict["failure"]] = report(builds, seed, number, text, verdict)
-    calls = start - first
+        for number, (text, verdict) in enumerate(zip(lines, builds.ask(lines), strict=True), start):
+            ends[next(iter(verdict))] += 1
+            kind = verdict.get("failure")
+            if kind is not None and kind not in failures and len(failures) < most:
+                failures[kind] = report(builds, seed, number, text, verdict)
+        start += BATCH
     print(
-        f"seed {seed}: {calls:,} calls, {counts['answer']:,} answered, {counts['refusal']:,} refused, {counts['moot']:,} "
-        f"of arguments that cannot be made; {len(failures)} kinds of failure"
+        f"seed {seed}: {start - first:,} calls, {ends['answer']:,} answered, {ends['refusal']:,} refused, "
+        f"{ends['moot']:,} with arguments that cannot be made; {counted(len(failures), 'kind')} of failure"
     )
-    return calls, list(failures.values())
+    return start - first, list(failures.values())
 
 
 def report(builds: Builds, seed: int, number: int, text: str, verdict: Verdict) -> str:

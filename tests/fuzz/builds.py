@@ -13,6 +13,10 @@ from pathlib import Path
 
 Verdict = dict[str, str]
 
+READY = {"answer": "ready"}
+"""What a process says before its first line."""
+START = 120
+"""Seconds until then, on a busy machine."""
 TESTS = Path(__file__).parents[1]
 
 
@@ -31,7 +35,9 @@ class Build:
         How long a line may be silent.
     """
 
-    def __init__(self, folder: Path | None = None, *, with_laws: bool = True, first: str = "", seconds: float = 60) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, with_laws: bool = True, first: str = "", seconds: float = 60
+    ) -> None:
         path = os.pathsep.join([*([str(folder)] if folder else []), str(TESTS)])
         run = f"{first}\nfrom fuzz.child import main; main()"
         self._command = [sys.executable, "-c", run, *(["laws"] if with_laws else [])]
@@ -45,9 +51,15 @@ class Build:
         """Give lines to the process; few enough for a pipe to hold their answers."""
         if self._process is None:
             self._process = subprocess.Popen(
-                self._command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                self._command,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
             self._unread = b""
+            if (ready := self._next(START)) != READY:
+                raise SystemExit(f"this build does not start: {ready}")
         text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         try:
             self._process.stdin.write(text)
@@ -59,7 +71,7 @@ class Build:
         """Return how each line of the last `send` ended."""
         verdicts: list[Verdict] = []
         while len(verdicts) < len(lines):
-            verdict = self._next()
+            verdict = self._next(self._seconds)
             verdicts.append(verdict)
             if self._process is None and len(verdicts) < len(lines):
                 self.send(lines[len(verdicts) :])
@@ -79,12 +91,12 @@ class Build:
         process.stdout.close()
         return process.wait()
 
-    def _next(self) -> Verdict:
+    def _next(self, seconds: float) -> Verdict:
         output = self._process.stdout.fileno()
         while b"\n" not in self._unread:
-            if not select.select([output], [], [], self._seconds)[0]:
+            if not select.select([output], [], [], seconds)[0]:
                 self.close()
-                return {"failure": f"does not end within {self._seconds:.0f} s", "text": ""}
+                return {"failure": f"does not end within {seconds:.0f} s", "text": ""}
             part = os.read(output, 65536)
             if not part:
                 code = self._process.wait()

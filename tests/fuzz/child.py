@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from fuzz import words
-from fuzz.laws import LAWS, Broken, Call
+from fuzz.builds import READY
+from fuzz.laws import LAWS, BrokenLawError, Call
 
 MEMORY = 6 * 2**30
 """Of address space; a call that wants more gets a MemoryError, or aborts."""
@@ -34,14 +35,21 @@ SECONDS = 5.0
 """Of the processor that a call of these sizes may take."""
 REFUSALS = (ValueError, OverflowError, MemoryError)
 LONGEST_MESSAGE = 1000
-MESSAGES_ARE_FILES = ("read_lengths", "load_cost", "read_cost", "Schedule.load", "Schedule.save", "CostModel.from_hf_config")
+MESSAGES_ARE_FILES = (
+    "read_lengths",
+    "load_cost",
+    "read_cost",
+    "Schedule.load",
+    "Schedule.save",
+    "CostModel.from_hf_config",
+)
 """Functions of a path, which may be missing."""
 CHANGE_ARGUMENTS = ("split", "validate_balance_args")
 """Functions whose purpose it is."""
 PACKAGE = f"{os.sep}flopbalance{os.sep}"
 
 
-class Moot(Exception):
+class MootError(Exception):
     """The line fails before its call: an argument cannot be made."""
 
 
@@ -49,9 +57,9 @@ def verdict(line: str, with_laws: bool) -> dict[str, str]:
     """Return ``{"answer": ...}``, ``{"refusal": ...}``, ``{"moot": ...}`` or ``{"failure": kind, "text": ...}``."""
     try:
         return _run(line, with_laws)
-    except Moot as moot:
-        return {"moot": str(moot)}
-    except Broken as broken:
+    except MootError as moot:
+        return {"moot": _anywhere(str(moot))}
+    except BrokenLawError as broken:
         law, _, text = str(broken).partition(":")
         return {"failure": law, "text": text.strip()}
     except BaseException as error:  # a panic is no Exception
@@ -83,15 +91,15 @@ def _run(line: str, with_laws: bool) -> dict[str, str]:
             spent, refusal = time.process_time() - start, ValueError(str(error))
     for warning in warned:
         if warning.category is not UserWarning:
-            raise Broken(f"warns with {warning.category.__name__}: {warning.message}")
+            raise BrokenLawError(f"warns with {warning.category.__name__}: {warning.message}")
     if spent > SECONDS:
-        raise Broken(f"takes more than {SECONDS:.0f} s: {spent:.1f} s")
+        raise BrokenLawError(f"takes more than {SECONDS:.0f} s: {spent:.1f} s")
     if name not in CHANGE_ARGUMENTS and _content(given.arguments) != _content(pristine.arguments):
-        raise Broken("arguments are left as they were")
+        raise BrokenLawError("arguments are left as they were")
     if refusal is not None:
         message = str(refusal)
         if not (0 < len(message) <= LONGEST_MESSAGE and "\n" not in message):
-            raise Broken(f"a message is one short line: {message!r:.200}, {len(message)} characters")
+            raise BrokenLawError(f"a message is one short line: {message!r:.200}, {len(message)} characters")
     if with_laws and (law := LAWS.get(name)) is not None:
         pristine.apply_defaults()
         arguments = dict(pristine.arguments)
@@ -99,10 +107,10 @@ def _run(line: str, with_laws: bool) -> dict[str, str]:
             arguments["args"] = _parts(node.func.value)[2].arguments["args"]
         try:
             law(Call(arguments, receiver, answer, refusal))
-        except Broken as broken:
-            raise Broken(f"{name}, {broken}") from None
+        except BrokenLawError as broken:
+            raise BrokenLawError(f"{name}, {broken}") from None
     if refusal is not None:
-        return {"refusal": re.sub("0x[0-9a-f]+", "0x...", f"{type(refusal).__name__}: {refusal}")}
+        return {"refusal": _anywhere(f"{type(refusal).__name__}: {refusal}")}
     return {"answer": hashlib.sha256(repr((_content(answer), shown)).encode()).hexdigest()[:16]}
 
 
@@ -121,7 +129,7 @@ def _parts(node: Any) -> tuple[Any, Any, inspect.BoundArguments]:
         named = {keyword.arg: _value(keyword.value) for keyword in node.keywords}
         return receiver, function, inspect.signature(function).bind(*positional, **named)
     except Exception as error:  # not a panic, which is one wherever it stands
-        raise Moot(f"{type(error).__name__}: {error}") from error
+        raise MootError(f"{type(error).__name__}: {error}") from error
 
 
 def _value(node: ast.expr) -> Any:
@@ -163,6 +171,11 @@ def _content(value: Any) -> Any:
     return type(value).__name__
 
 
+def _anywhere(message: str) -> str:
+    """Return a message without addresses of memory, which differ between processes."""
+    return re.sub("0x[0-9a-f]+", "0x...", message)
+
+
 def _remove_files() -> None:
     for entry in os.scandir("."):
         os.unlink(entry)
@@ -183,6 +196,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        print(json.dumps(READY), file=answers, flush=True)
         for line in sys.stdin.buffer:
             print(json.dumps(verdict(json.loads(line), with_laws)), file=answers, flush=True)
             _remove_files()

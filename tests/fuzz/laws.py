@@ -29,7 +29,7 @@ EXACT = 2**53
 CLOSE = 1e-9
 
 
-class Broken(Exception):
+class BrokenLawError(Exception):
     """A law that an answer breaks."""
 
 
@@ -44,7 +44,7 @@ class Call:
 
     def expect(self, wanted: Any, law: str) -> None:
         if self.refusal is not None:
-            raise Broken(f"must not be refused: {self.refusal}")
+            raise BrokenLawError(f"must not be refused: {self.refusal}")
         must(self.answer == wanted, f"{law}: expected {wanted!r:.300}")
 
 
@@ -62,7 +62,7 @@ def law(*names: str) -> Callable[[Callable[[Call], None]], Callable[[Call], None
 
 def must(holds: bool, what: str) -> None:
     if not holds:
-        raise Broken(what)
+        raise BrokenLawError(what)
 
 
 # -- arguments that anyone can read ------------------------------------------------------------------------------------
@@ -184,7 +184,10 @@ def published_flops(call: Call) -> None:
         return
     if sum(each) < EXACT:
         must(call.refusal is None, f"must not be refused: {call.refusal}")
-        must(np.array_equal(call.answer, each if "lengths" in call.given else sum(each)), f"FLOPs are the reference's, {each}")
+        must(
+            np.array_equal(call.answer, each if "lengths" in call.given else sum(each)),
+            f"FLOPs are the reference's, {each}",
+        )
 
 
 @law("build_dp_schedule")
@@ -194,6 +197,8 @@ def dp_schedule(call: Call) -> None:
     parallel = call.given["train_parallel_config"]
     parallel = dict(vars(parallel)) if isinstance(parallel, Namespace) else parallel
     if fields is None or lengths is None or rollouts is None or size is None or len(lengths) > SMALL:
+        return
+    if any(not -(2**63) <= rollout < 2**63 for rollout in rollouts):
         return
     unpublished = ("balance_within_cap", "flops_model", "on_leftover", "on_oversize", "on_shortage")
     if any(fields.get(name) for name in unpublished) or len(rollouts) != len(lengths) or not lengths:
@@ -286,7 +291,7 @@ def plan_as_published(call: Call, lengths: list[int], costs: Sequence[Number]) -
 
 def schedule_laws(schedule: Schedule, lengths: list[int], given: Mapping[str, Any]) -> None:
     """Every sample stands once or is dropped, caps hold, ranks have as many micro-batches."""
-    count, ranks = len(lengths), given["dp_size"]
+    count, ranks, multiple = len(lengths), int(given["dp_size"]), int(given["micro_batch_multiple"])
     batches = parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist())
     fills, padding = schedule.samples[schedule.is_padding].tolist(), schedule.is_padding.tolist()
     placed, dropped = schedule.samples[~schedule.is_padding].tolist(), schedule.dropped.tolist()
@@ -296,7 +301,7 @@ def schedule_laws(schedule: Schedule, lengths: list[int], given: Mapping[str, An
     must(schedule.micro_batch_tokens.tolist() == [sum(lengths[i] for i in b) for b in batches], "tokens are summed")
     per_step = schedule.micro_batches_per_step.tolist()
     must(len(batches) == ranks * sum(per_step), "ranks have as many micro-batches")
-    must(all(n > 0 and n % given["micro_batch_multiple"] == 0 for n in per_step), "micro-batches come in multiples")
+    must(all(n > 0 and n % multiple == 0 for n in per_step), "micro-batches come in multiples")
     must(not fills or given["on_shortage"] == "repeat", "samples are repeated only when asked")
 
     step_of_batch = [step for step, n in enumerate(per_step) for _ in range(n)] * ranks
@@ -343,7 +348,9 @@ class Caps:
         if given["packing"] not in ("first-fit", "capped"):
             return None
         extra, pad_to = given["extra_budget"], given["pad_to"]
-        amounts, amount_cap = ([0] * len(lengths), 0) if extra is None else ([*map(int, np.asarray(extra[0]))], int(extra[1]))
+        amounts, amount_cap = (
+            ([0] * len(lengths), 0) if extra is None else ([*map(int, np.asarray(extra[0]))], int(extra[1]))
+        )
         one, both = pad_to if isinstance(pad_to, tuple) else (pad_to, 1)
         return cls(lengths, int(given["max_tokens"]), (int(one), int(both)), bool(given["padded"]), amounts, amount_cap)
 
@@ -364,10 +371,17 @@ def views(schedule: Schedule) -> None:
     for rank in {0, schedule.dp_size - 1}:
         one = schedule.rank(rank)
         must(one.samples.tolist() == partitions[rank], "a rank is its part")
-        must([batch.tolist() for step in one.steps() for batch in step] == batches[rank * sum(per_step) :][: sum(per_step)], "steps of a rank")
+        must(
+            [batch.tolist() for step in one.steps() for batch in step]
+            == batches[rank * sum(per_step) :][: sum(per_step)],
+            "steps of a rank",
+        )
     places = schedule.inverse().tolist()
     must(all(place < 0 or schedule.samples[place] == i for i, place in enumerate(places)), "the inverse finds samples")
-    must({i for i, place in enumerate(places) if place < 0} == {*schedule.dropped.tolist()}, "the inverse knows what is dropped")
+    must(
+        {i for i, place in enumerate(places) if place < 0} == {*schedule.dropped.tolist()},
+        "the inverse knows what is dropped",
+    )
     must(pickle.loads(pickle.dumps(schedule)) == schedule, "a pickle gives the schedule back")
     if len(schedule.samples) % 4 == 0:
         must(Schedule.load(saved(schedule)) == schedule, "a file gives the schedule back")
@@ -388,7 +402,10 @@ def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
         for effort in (0, 8, 128):
             schedule = flopbalance.plan(lengths, costs=costs, **{**given, "effort": effort})
             times.append(report(schedule, costs, lengths, 1, **options).times[given["objective"]])
-        must(times[0] * (1 + CLOSE) >= times[1] and times[1] * (1 + CLOSE) >= times[2], f"more effort is never worse: {times}")
+        must(
+            times[0] * (1 + CLOSE) >= times[1] and times[1] * (1 + CLOSE) >= times[2],
+            f"more effort is never worse: {times}",
+        )
 
 
 @law("check_feasible")
@@ -396,7 +413,9 @@ def feasible(call: Call) -> None:
     """What is said to be possible can be planned, and what is said to help does."""
     if call.refusal is not None:
         return
-    given = dict(call.given)
+    given = {
+        name: value if value is None or isinstance(value, str) else int(value) for name, value in call.given.items()
+    }
     for change in call.answer.remedies:
         must(bool(check_feasible(**{**given, **change})), f"a remedy helps: {change}")
     rollouts = given["num_rollouts"] or given["global_batch_size"]
@@ -419,7 +438,7 @@ def feasible(call: Call) -> None:
             if given["on_shortage"] == "error":
                 flopbalance.plan(lengths, **options)
         except ValueError as error:
-            raise Broken(f"what is feasible can be planned: {lengths}: {error}") from error
+            raise BrokenLawError(f"what is feasible can be planned: {lengths}: {error}") from error
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -429,9 +448,12 @@ def feasible(call: Call) -> None:
 def reporting(call: Call) -> None:
     given, schedule, lengths = call.given, call.given["schedule"], plain_lengths(call.given["lengths"])
     costs = plain_weights(given["costs"])
-    if call.refusal is not None or lengths is None or costs is None or sum(costs) > 1e200:
+    if call.refusal is not None:
         return
+    must(all(math.isfinite(value) for value in call.answer.as_dict().values()), "every figure is finite")
     stages, overhead = int(given["pipeline_stages"]), float(given["micro_batch_overhead"])
+    if lengths is None or costs is None or sum(costs) > 1e200 or overhead > 1e200:
+        return
     batches = parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist())
     each = [math.fsum(costs[i] for i in batch) for batch in batches]
     per_rank = sum(schedule.micro_batches_per_step.tolist())
@@ -447,13 +469,17 @@ def reporting(call: Call) -> None:
         start += count
     wanted = {"step": step_time, "micro-batch": row_time, "pipeline": pipeline_time}
     for name, time in call.answer.times.items():
-        must(time == wanted[name] or math.isclose(time, wanted[name], rel_tol=CLOSE), f"the {name} time is {wanted[name]}")
+        must(
+            time == wanted[name] or math.isclose(time, wanted[name], rel_tol=CLOSE),
+            f"the {name} time is {wanted[name]}",
+        )
     must(math.isclose(call.answer.mean_time, mean_time, rel_tol=CLOSE), f"the mean time is {mean_time}")
     must(call.answer.mean_time <= call.answer.lower_bound * (1 + CLOSE), "the bound is at least the mean")
     must(call.answer.lower_bound <= step_time * (1 + CLOSE), "the bound is a bound")
-    over = [sum(lengths[i] for i in b) for b in batches if len(b) > 1 and sum(lengths[i] for i in b) > given["max_tokens"]]
+    over = [
+        sum(lengths[i] for i in b) for b in batches if len(b) > 1 and sum(lengths[i] for i in b) > given["max_tokens"]
+    ]
     must(call.answer.over_cap == len(over), f"over the cap are {len(over)}")
-    must(all(math.isfinite(value) for value in call.answer.as_dict().values()), "every figure is finite")
 
 
 @law("CapWatch.check")
@@ -518,7 +544,10 @@ def fitted_cost(call: Call) -> None:
         within = fit.per_pair * pairs(length, None) + sum(cost * pairs(length, window) for window, cost in fit.windows)
         square = 2 * within / shares - length
         wanted = fit.per_token * length + fit.per_square * square + fit.per_sequence
-        must(math.isclose(seconds, wanted, rel_tol=1e-6, abs_tol=fit.per_square * length * CLOSE), f"seconds are {wanted}")
+        must(
+            math.isclose(seconds, wanted, rel_tol=1e-6, abs_tol=fit.per_square * length * CLOSE),
+            f"seconds are {wanted}",
+        )
         must(math.isfinite(seconds), "seconds are finite")
 
 
@@ -530,7 +559,13 @@ def loaded(call: Call) -> None:
     if call.refusal is None:
         must(call.answer.num_samples < 10**6, "no file of a few bytes holds a million samples")
         views(call.answer)
-        must(all(len(sums) == len(call.answer.rollouts_per_step) for sums in (call.answer.step_samples, call.answer.step_tokens)), "a sum for each step")
+        must(
+            all(
+                len(sums) == len(call.answer.rollouts_per_step)
+                for sums in (call.answer.step_samples, call.answer.step_tokens)
+            ),
+            "a sum for each step",
+        )
 
 
 @law("read_lengths")
@@ -550,7 +585,10 @@ def commands(call: Call) -> None:
     must(code in (0, 1, 2), f"the exit code is 0, 1 or 2, not {code}")
     if code == 2:
         must(printed == "", "a refused command prints nothing")
-        must(errors.startswith("flopbalance: error: ") and errors.count("\n") == 1, f"a refusal is one line: {errors!r:.200}")
+        must(
+            errors.startswith("flopbalance: error: ") and errors.count("\n") == 1,
+            f"a refusal is one line: {errors!r:.200}",
+        )
         must(errors[:-1].isprintable(), f"a message is printable: {errors!r:.200}")
         must(len(errors) < 1000, f"a message is short, got {len(errors)} characters")
 

@@ -32,7 +32,8 @@ KINDS = (
     *("np.array({})",) * 4,
     *("np.array({}, np.int32)", "np.array({}, np.int16)", "np.array({}, np.uint8)", "np.array({}, np.uint64)"),
     *("np.array({}, np.float64)", "np.array({}, np.float32)", "np.array({}, np.float16)", "np.array({}, object)"),
-    *("np.array({}, '>i8')", "np.array({}, np.longdouble)", "Tensor({})", "spaced({})", "tuple({})", "list(map(float, {}))"),
+    *("np.array({}, '>i8')", "np.array({}, np.longdouble)", "Tensor({})", "spaced({})", "tuple({})"),
+    "list(map(float, {}))",
 )  # fmt: skip
 FLOAT_KINDS = (*("{}",) * 4, "np.array({})", "np.array({}, np.float32)", "Tensor({})", "spaced({})", "tuple({})")
 
@@ -117,7 +118,9 @@ def weights(r: Random, n: int) -> str:
 
 def call(name: str, *positional: str, **named: str | None) -> str:
     """Return a call; None leaves an argument out."""
-    return f"{name}({', '.join([*positional, *(f'{key}={value}' for key, value in named.items() if value is not None)])})"
+    return (
+        f"{name}({', '.join([*positional, *(f'{key}={value}' for key, value in named.items() if value is not None)])})"
+    )
 
 
 # -- published functions ---------------------------------------------------------------------------------------------
@@ -148,7 +151,9 @@ def splitting(r: Random) -> str:
         del items[:take]
     text = repr(bins)
     if one_in(r, 15):
-        text = pick(r, ("[[0, 0, 0]]", "[[0], [0]]", "[[9]]", "[[-1]]", "[[], [0]]", "[]", "None", "[0]", "[(0, 1)]", "[['0']]"))
+        text = pick(
+            r, ("[[0, 0, 0]]", "[[0], [0]]", "[[9]]", "[[-1]]", "[[], [0]]", "[]", "None", "[0]", "[(0, 1)]", "[['0']]")
+        )
     return call("split", text, number(r, 0, 2 * n + 2), lengths(r, n))
 
 
@@ -179,7 +184,12 @@ def model_fields(r: Random) -> dict[str, object]:
         fields |= {"moe_shared_expert_intermediate_size": r.choice((None, 0, 512))}
         fields |= {} if frequency is None else {"moe_layer_freq": frequency}
     if one_in(r, 3):
-        fields |= {"multi_latent_attention": True, "q_lora_rank": r.choice((None, 16)), "qk_head_dim": 8, "v_head_dim": 8}
+        fields |= {
+            "multi_latent_attention": True,
+            "q_lora_rank": r.choice((None, 16)),
+            "qk_head_dim": 8,
+            "v_head_dim": 8,
+        }
         fields |= {"kv_lora_rank": r.choice((None, 32)), "qk_pos_emb_head_dim": 4}
     return fields
 
@@ -300,7 +310,13 @@ def small_plan(r: Random) -> tuple[str, str, int]:
     steps = str(r.randint(ranks, len(tokens))) if one_in(r, 2) else None
     repeat = "'repeat'" if packing == "'capped'" and one_in(r, 3) else None
     text = call(
-        "plan", repr(tokens), dp_size=str(ranks), max_tokens=str(cap), packing=packing, global_batch_size=steps, on_shortage=repeat
+        "plan",
+        repr(tokens),
+        dp_size=str(ranks),
+        max_tokens=str(cap),
+        packing=packing,
+        global_batch_size=steps,
+        on_shortage=repeat,
     )
     return text, repr(tokens), cap
 
@@ -356,12 +372,20 @@ def hand_made_schedule(r: Random) -> str:
         fields["rollouts_per_step"] = "np.array([1])"
     for _ in range(r.randint(0, 2)):
         name = r.choice(list(fields))
-        hostile = ("np.array([], np.int64)", "np.array([0, 9])", "np.array([-1])", f"np.array([{2**62}] * 4)", f"np.array([{2**63 - 1}, 3])")
+        hostile = (
+            "np.array([], np.int64)",
+            "np.array([0, 9])",
+            "np.array([-1])",
+            f"np.array([{2**62}] * 4)",
+            f"np.array([{2**63 - 1}, 3])",
+        )
         fields[name] = pick(r, (*hostile, *HOSTILE_NUMBERS, *HOSTILE_SEQUENCES))
     if one_in(r, 2):
         fields = {"version": "1", **fields}
         return f"Schedule.load({call('archive', **fields)})"
-    use = pick(r, ("to_lists()", "inverse()", "rank(0)", "step_tokens", "step_samples", "save('made.npz')", "__repr__()"))
+    use = pick(
+        r, ("to_lists()", "inverse()", "rank(0)", "step_tokens", "step_samples", "save('made.npz')", "__repr__()")
+    )
     return f"{call('Schedule', **fields)}.{use}"
 
 
@@ -412,7 +436,9 @@ def cost(r: Random) -> str:
 def cost_method(r: Random) -> str:
     n = size(r)
     if one_in(r, 3):
-        use = pick(r, (f"flops({lengths(r, n)})", "describe()", "overtaking_length", f"predict([{lengths(r, 3)}, [4]])"))
+        use = pick(
+            r, (f"flops({lengths(r, n)})", "describe()", "overtaking_length", f"predict([{lengths(r, 3)}, [4]])")
+        )
         return f"{fitted_cost(r)}.{use}"
     phase = pick(r, ("'train'", "'forward'", "'no'"))
     recompute = pick(r, ("'none'", "'full'", "'selective'", "[]"))
@@ -442,13 +468,24 @@ def model_reader(r: Random) -> str:
     if kind == 1:
         return call("CostModel.from_args", namespace(r, model_fields(r)), mtp_layers=mtp, padded_vocab_size=rows)
     if kind == 2:
-        return call("select_flops_model", namespace(r, model_fields(r)), pick(r, ("'published'", "'exact'", "'no'", "1")))
-    fields: dict[str, object] = {**HF, "model_type": r.choice(("llama", "qwen3", "qwen3_moe", "gemma3_text", "deepseek_v3"))}
+        return call(
+            "select_flops_model", namespace(r, model_fields(r)), pick(r, ("'published'", "'exact'", "'no'", "1"))
+        )
+    fields: dict[str, object] = {
+        **HF,
+        "model_type": r.choice(("llama", "qwen3", "qwen3_moe", "gemma3_text", "deepseek_v3")),
+    }
     if one_in(r, 2):
         fields |= {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": r.choice((None, 4)), "layer_types": None}
     if one_in(r, 3):
         fields |= {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "n_routed_experts": 4}
-        fields |= {"q_lora_rank": None, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 4}
+        fields |= {
+            "q_lora_rank": None,
+            "kv_lora_rank": 8,
+            "qk_nope_head_dim": 4,
+            "qk_rope_head_dim": 4,
+            "v_head_dim": 4,
+        }
     return call("CostModel.from_hf_config", call("dict", **damaged(r, fields)), mtp_layers=mtp)
 
 
@@ -457,7 +494,13 @@ def saved_cost(r: Random) -> str:
     if one_in(r, 2):
         path = f"edited({path}, {edits(r)})"
     if one_in(r, 6):
-        values = json.dumps({"flopbalance_cost": r.choice(("exact", "fitted", "x", 3)), "per_token": 1, "windows": [[4, r.choice((1, "x", None))]]})
+        values = json.dumps(
+            {
+                "flopbalance_cost": r.choice(("exact", "fitted", "x", 3)),
+                "per_token": 1,
+                "windows": [[4, r.choice((1, "x", None))]],
+            }
+        )
         path = f"file({values!r}, '.json')"
     return call(pick(r, ("load_cost", "read_cost")), path)
 
@@ -481,7 +524,9 @@ def calibration(r: Random) -> str:
         seconds = pick(r, HOSTILE_SEQUENCES)
     if one_in(r, 2):
         windows_of = cost_model(r) if one_in(r, 4) else None
-        return call("CostModel.fit", batches, seconds, windows_of=windows_of, per_sequence="True" if one_in(r, 3) else None)
+        return call(
+            "CostModel.fit", batches, seconds, windows_of=windows_of, per_sequence="True" if one_in(r, 3) else None
+        )
     ranks = lengths(r, 12) if one_in(r, 5) else None
     return call("check_costs", cost(r), batches, seconds, ranks=ranks)
 
@@ -510,8 +555,16 @@ def reporting(r: Random) -> str:
     if kind == 5:
         indices = lengths(r, 4) if one_in(r, 3) else "[[0, 1]]"
         return f"CapWatch({number(r, 1, 100)}).check_lists({lengths(r, 3)}, [[0, 1], [2]], [{indices}, [[0]]])"
-    options = f"dict(dp_size=1, max_tokens={number(r, cap, 2**63 - 1)}, packing={pick(r, ('None', chr(39) + 'capped' + chr(39)))})"
-    return call("explain", text, costs, told, options, objective=pick(r, ("'step'", "'micro-batch'", "'no'")) if one_in(r, 2) else None)
+    most = number(r, cap, 2**63 - 1)
+    options = call("dict", dp_size="1", max_tokens=most, packing=pick(r, ("None", "'capped'")))
+    return call(
+        "explain",
+        text,
+        costs,
+        told,
+        options,
+        objective=pick(r, ("'step'", "'micro-batch'", "'no'")) if one_in(r, 2) else None,
+    )
 
 
 def pictures(r: Random) -> str:
@@ -533,9 +586,43 @@ def pictures(r: Random) -> str:
 
 ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".npy", ".npz", "", ".log")
 PIECES = (
-    *("1", "812", "4095", "0", "-3", "1e3", "1.5", "nan", "1" * 25, "9" * 5000, "a", '"', "'", ",", "\t", "\n", "\r\n", "\r"),
-    *("[", "]", "{", "}", ":", "length", '"length"', '{"length": 5}', "[1, 2]", "null", "true", "\ufeff", "\x00", "\x1b[31m"),
-    *(" ", "é", "\u202e", "1_000", "１２", "#", "inf", "1e999999999", '{"a": [1, 2], "b": [3, 4]}'),
+    *(
+        "1",
+        "812",
+        "4095",
+        "0",
+        "-3",
+        "1e3",
+        "1.5",
+        "nan",
+        "1" * 25,
+        "9" * 5000,
+        "a",
+        '"',
+        "'",
+        ",",
+        "\t",
+        "\n",
+        "\r\n",
+        "\r",
+    ),
+    *(
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        "length",
+        '"length"',
+        '{"length": 5}',
+        "[1, 2]",
+        "null",
+        "true",
+        "\ufeff",
+        "\x00",
+        "\x1b[31m",
+    ),
+    *(" ", "é", "\u202e", "1_000", "\uff11", "#", "inf", "1e999999999", '{"a": [1, 2], "b": [3, 4]}'),
 )
 
 
@@ -588,48 +675,58 @@ def timings_text(r: Random) -> str:
     return "file({!r}, '.jsonl')".format("\n".join(json.dumps({"lengths": b, "seconds": s}) for b, s in rows))
 
 
+COMMAND_OPTIONS = (
+    *("--balance-data", "--balance-by-flops", "--balance-within-cap", "--micro-batch-size 1", "--cp-size 2"),
+    *("--on-oversize drop", "--on-leftover partial", "--on-shortage repeat", "--global-batch-size 2", "--explain"),
+    *("--balance-objective pipeline", "--stages 0", "--micro-batch-overhead nan", "--dp-size x", "--out out.json"),
+    *("--out out.npz", "--column id", "--rollout-column id", "--micro-batch-multiple 2", "--flops-model exact"),
+)
+TRAINER_OPTIONS = (
+    *(
+        "--balance-data",
+        "--balance-by-flops",
+        "--balance-within-cap",
+        "--use-dynamic-batch-size",
+        "--micro-batch-size 2",
+    ),
+    *("--max-tokens-per-gpu 9", "--log-probs-max-tokens-per-gpu 8", "--on-shortage repeat", "--micro-batch-size 0"),
+    *("--balance-objective pipeline", "--micro-batch-overhead 3", "--micro-batch-overhead nan", "--flops-model exact"),
+)
+
+
+def words_of(r: Random, options: Sequence[str], most: int) -> list[str]:
+    """Return some options as words of a command line."""
+    return [repr(word) for option in r.sample(options, r.randint(0, most)) for word in option.split()]
+
+
 def commanding(r: Random) -> str:
-    name = pick(r, ("plan", "plan", "check", "compare", "sweep", "costs", "calibrate", "check-costs", "plan"))
+    name = pick(r, ("plan", "plan", "plan", "check", "compare", "sweep", "costs", "calibrate", "check-costs"))
     words = [repr(name)]
     if name in ("calibrate", "check-costs"):
         path = timings_text(r)
         words.append(f"edited({path}, {edits(r)})" if one_in(r, 3) else path)
         if name == "check-costs" or one_in(r, 2):
-            words += [repr("--cost"), pick(r, (repr("qwen3-8b"), f"saved({cost(r)})"))]
+            words += ["'--cost'", pick(r, ("'qwen3-8b'", f"saved({cost(r)})"))]
         if name == "calibrate" and one_in(r, 3):
-            words += [repr("--save"), repr("fit.json")]
+            words += ["'--save'", "'fit.json'"]
         return call("command", *words)
     ranks = str(r.randint(1, 2))
     if name != "check":
         words.append(lengths_file(r))
-    words += [repr("--dp-size"), repr(f"{ranks},{ranks}") if name == "sweep" and one_in(r, 2) else repr(ranks)]
+    words += ["'--dp-size'", repr(f"{ranks},{ranks}") if name == "sweep" and one_in(r, 2) else repr(ranks)]
     if name != "costs":
         cap = str(r.choice((1, 100, 40_000, 2**63 - 1)))
-        words += [repr("--max-tokens-per-gpu"), repr(cap)] if one_in(r, 2) else []
-        options = (
-            "--balance-data", "--balance-by-flops", "--balance-within-cap", "--micro-batch-size 1", "--cp-size 2",
-            "--on-oversize drop", "--on-leftover partial", "--on-shortage repeat", "--global-batch-size 2", "--explain",
-            "--balance-objective pipeline", "--stages 0", "--micro-batch-overhead nan", "--dp-size x", "--json", "--out out.json",
-            "--out out.npz", "--column id", "--rollout-column id", "--micro-batch-multiple 2", "--flops-model exact",
-        )  # fmt: skip
-        for option in r.sample(options, r.choice((0, 0, 1, 1, 2, 3))):
-            words += [repr(word) for word in option.split()]
+        words += ["'--max-tokens-per-gpu'", repr(cap)] if one_in(r, 2) else []
+        words += words_of(r, COMMAND_OPTIONS, 3)
     return call("command", *words)
 
 
 def trainer_arguments(r: Random) -> str:
     if one_in(r, 2):
-        options = (
-            "--balance-data", "--balance-by-flops", "--balance-within-cap", "--use-dynamic-batch-size", "--micro-batch-size 2",
-            "--max-tokens-per-gpu 9", "--log-probs-max-tokens-per-gpu 8", "--on-shortage repeat", "--micro-batch-size 0",
-            "--balance-objective pipeline", "--micro-batch-overhead 3", "--micro-batch-overhead nan", "--flops-model exact",
-        )  # fmt: skip
-        words = [repr(word) for option in r.sample(options, r.randint(0, 4)) for word in option.split()]
-        return f"validate_balance_args(flags({', '.join(words)}))"
-    fields: dict[str, object] = {
-        "balance_data": True, "balance_by_flops": one_in(r, 3), "use_dynamic_batch_size": one_in(r, 2), "micro_batch_size": 1,
-        "max_tokens_per_gpu": 9, "balance_within_cap": one_in(r, 3), "on_leftover": "drop", "balance_objective": "step",
-    }  # fmt: skip
+        return f"validate_balance_args(flags({', '.join(words_of(r, TRAINER_OPTIONS, 4))}))"
+    fields: dict[str, object] = {"balance_data": True, "micro_batch_size": 1, "max_tokens_per_gpu": 9}
+    fields |= {"balance_by_flops": one_in(r, 3), "use_dynamic_batch_size": one_in(r, 2), "on_leftover": "drop"}
+    fields |= {"balance_within_cap": one_in(r, 3), "balance_objective": "step"}
     return f"validate_balance_args({call('Namespace', **damaged(r, fields))})"
 
 
@@ -644,7 +741,8 @@ def synthetic(r: Random) -> str:
 
 
 def rollout(r: Random) -> str:
-    return f"plan(*synthetic_rollout({r.randint(1, 6)}, {r.randint(1, 4)})[:1], dp_size={number(r, 1, 4)}, max_tokens={number(r, 1, 99_999)})"
+    lengths_of = call("synthetic_rollout", str(r.randint(1, 6)), str(r.randint(1, 4)))
+    return call("plan", f"*{lengths_of}[:1]", dp_size=number(r, 1, 4), max_tokens=number(r, 1, 99_999))
 
 
 WRITERS: dict[Callable[[Random], str], int] = {

@@ -11,8 +11,6 @@ import io
 import os
 import re
 from argparse import ArgumentParser, Namespace
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ import numpy as np
 import flopbalance
 from command import run
 from flopbalance import *  # noqa: F403
-from tensor import Tensor
 
 nan, inf = float("nan"), float("inf")
 
