@@ -102,9 +102,9 @@ def interrupt():
     sent = time.perf_counter()
     os.kill(os.getpid(), signal.SIGINT)
 x = r.lognormal(8.5, 1, 2_000_000).astype(int)
-threading.Timer(0.3, interrupt).start()
 """
 STOPPED = """
+threading.Timer(0.3, interrupt).start()
 try:
     fb.plan(x, dp_size=512, max_tokens=36864, packing='capped')
 except KeyboardInterrupt:

@@ -21,6 +21,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,9 @@ def verdict(line: str, with_laws: bool) -> dict[str, str]:
 
 
 def _run(line: str, with_laws: bool) -> dict[str, str]:
-    node = ast.parse(line, mode="eval").body
-    _, _, pristine = _parts(node)
-    _remove_files()  # so that they get the same names again
-    receiver, function, given = _parts(node)
+    code, attribute = _compiled(line)
+    _, _, pristine = _parts(code, attribute)
+    receiver, function, given = _parts(code, attribute)
     name = getattr(function, "__qualname__", type(function).__name__)
     answer, refusal = None, None
     with warnings.catch_warnings(record=True) as warned:
@@ -102,11 +102,8 @@ def _run(line: str, with_laws: bool) -> dict[str, str]:
             raise BrokenLawError(f"a message is one short line: {message!r:.200}, {len(message)} characters")
     if with_laws and (law := LAWS.get(name)) is not None:
         pristine.apply_defaults()
-        arguments = dict(pristine.arguments)
-        if isinstance(receiver, words.PublishedFlops):  # the law asks what it was made of
-            arguments["args"] = _parts(node.func.value)[2].arguments["args"]
         try:
-            law(Call(arguments, receiver, answer, refusal))
+            law(Call(pristine.arguments, receiver, answer, refusal))
         except BrokenLawError as broken:
             raise BrokenLawError(f"{name}, {broken}") from None
     if refusal is not None:
@@ -114,42 +111,42 @@ def _run(line: str, with_laws: bool) -> dict[str, str]:
     return {"answer": hashlib.sha256(repr((_content(answer), shown)).encode()).hexdigest()[:16]}
 
 
-def _parts(node: Any) -> tuple[Any, Any, inspect.BoundArguments]:
-    """Return the object of a method, the function, and its arguments bound to their names."""
+def _compiled(line: str) -> tuple[CodeType, str]:
+    """Return code for what is called, or whose attribute it is, with its arguments; and the attribute, if it is one."""
+    node = ast.parse(line, mode="eval").body
+    function, positional, named = (
+        (node.func, node.args, node.keywords) if isinstance(node, ast.Call) else (node, [], [])
+    )
+    owner, attribute = (function.value, function.attr) if isinstance(function, ast.Attribute) else (function, "")
+    keywords = ast.Dict([ast.Constant(keyword.arg) for keyword in named], [keyword.value for keyword in named])
+    parts = ast.Tuple([owner, ast.List(positional, ast.Load()), keywords], ast.Load())
+    return compile(ast.fix_missing_locations(ast.Expression(parts)), "<line>", "eval"), attribute
+
+
+def _parts(code: CodeType, attribute: str) -> tuple[Any, Any, inspect.BoundArguments]:
+    """Return the object of a method, the function, and its arguments bound to their names, all made anew."""
+    for entry in os.scandir("."):
+        os.unlink(entry)  # so that files get the same names again
     try:
-        if not isinstance(node, ast.Call):  # a property
-            value = _value(node.value)
-            getter = getattr(type(value), node.attr).fget
-            return value, getter, inspect.signature(getter).bind(value)
-        receiver = _value(node.func.value) if isinstance(node.func, ast.Attribute) else None
-        function = getattr(receiver, node.func.attr) if receiver is not None else _value(node.func)
-        positional = []
-        for argument in node.args:
-            positional += _value(argument.value) if isinstance(argument, ast.Starred) else [_value(argument)]
-        named = {keyword.arg: _value(keyword.value) for keyword in node.keywords}
-        return receiver, function, inspect.signature(function).bind(*positional, **named)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            owner, positional, named = eval(code, vars(words))
+        known = getattr(type(owner), attribute, None)
+        if isinstance(known, property):
+            function, positional = known.fget, [owner]
+        else:
+            function = getattr(owner, attribute) if attribute else owner
+        return owner, function, inspect.signature(function).bind(*positional, **named)
     except Exception as error:  # not a panic, which is one wherever it stands
         raise MootError(f"{type(error).__name__}: {error}") from error
 
 
-def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant):
-        return node.value
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return eval(compile(ast.Expression(node), "<line>", "eval"), vars(words))
-
-
 def _shown(answer: Any) -> str:
     """Return what a person sees of an answer, which must be there."""
-    if type(answer).__module__.startswith("flopbalance"):
-        html = getattr(answer, "_repr_html_", str)
-        return f"{answer} {answer!r} {html() if not isinstance(html, type) else ''}" if not _has_address(answer) else ""
-    return ""
-
-
-def _has_address(value: Any) -> bool:
-    return type(value).__repr__ is object.__repr__
+    if not type(answer).__module__.startswith("flopbalance"):
+        return ""
+    html = getattr(answer, "_repr_html_", str)
+    return _anywhere(f"{answer} {answer!r} {html()}")
 
 
 def _content(value: Any) -> Any:
@@ -176,11 +173,6 @@ def _anywhere(message: str) -> str:
     return re.sub("0x[0-9a-f]+", "0x...", message)
 
 
-def _remove_files() -> None:
-    for entry in os.scandir("."):
-        os.unlink(entry)
-
-
 def _place(error: BaseException) -> str:
     """Return the innermost function of the package that an exception came through."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -199,7 +191,6 @@ def main() -> None:
         print(json.dumps(READY), file=answers, flush=True)
         for line in sys.stdin.buffer:
             print(json.dumps(verdict(json.loads(line), with_laws)), file=answers, flush=True)
-            _remove_files()
         os.chdir("/")
 
 

@@ -302,6 +302,25 @@ def plan(r: Random) -> str:
     return call("plan", lengths(r, n), **options)
 
 
+def large_plan(r: Random) -> str:
+    """Return a plan of many samples of few lengths, where a method that is not linear shows."""
+    n = r.choice((2_000, 10_000, 30_000))
+    values = ", ".join(map(str, whole(r, r.choice((1, 2, 2, 5, 50)))))
+    packing = pick(r, ("'first-fit'", "'flops'", "'capped'", "'capped'", "'capped'"))
+    ranks = r.choice((1, 8, 64, n // 16, n // 2, n * 6 // 7, n))
+    options: dict[str, str | None] = {
+        "dp_size": str(ranks),
+        "max_tokens": str(r.choice((100, 1000, 10**6, 10**9, 2**62))),
+    }
+    options |= {"packing": packing, "costs": f"many({n}, {values}) ** 2" if one_in(r, 2) else None}
+    if packing == "'capped'":
+        options["objective"] = pick(r, ("'step'", "'micro-batch'", "'pipeline'"))
+        options["padded"] = "True" if one_in(r, 4) else None
+        options["extra_budget"] = f"(many({n}, {values})[::-1], 1000)" if one_in(r, 4) else None
+        options["on_shortage"] = "'repeat'" if one_in(r, 2) else None
+    return call("plan", f"many({n}, {values})", **options)
+
+
 def small_plan(r: Random) -> tuple[str, str, int]:
     """Return a plan that there is, the lengths of it, and its cap."""
     n, cap, ranks = r.randint(1, 14), r.randint(20, 120), r.randint(1, 3)
@@ -770,14 +789,14 @@ WRITERS: dict[Callable[[Random], str], int] = {
 }
 """How often each is drawn; what takes milliseconds seldom is."""
 
-PICTURES = 400
-"""One call of so many draws, which takes longest of all."""
+RARE = 300
+"""One call of so many draws or is of many samples, which takes longest of all."""
 
 
 def line(seed: int, number: int) -> str:
     """Return the call of this number."""
     r = Random(f"{seed} {number}")
-    if one_in(r, PICTURES):
-        return pictures(r)
+    if one_in(r, RARE):
+        return r.choice((pictures, large_plan))(r)
     (writer,) = r.choices(list(WRITERS), list(WRITERS.values()))
     return writer(r)

@@ -7,41 +7,33 @@ be, and a value that stands in several places is changed in all.
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Fails = Callable[[list[str]], list[bool]]
-TRIES = 3000
-BATCH = 16
+SECONDS = 60.0
+"""Some calls take long, and one that never ends takes longest."""
 
 
-def shrink(line: str, fails: Fails, tries: int = TRIES) -> str:
-    """Return the smallest line found that still fails; `fails` says it of several at once."""
-    while tries > 0:
-        candidates, seen = [], {line}
-        for tree in _edits(line):
-            text = ast.unparse(tree)
-            if text not in seen and _weight(text) < _weight(line):
-                seen.add(text)
-                candidates.append(text)
-        candidates.sort(key=_weight)
-        for start in range(0, len(candidates), BATCH):
-            batch = candidates[start : start + BATCH]
-            tries -= len(batch)
-            better = [text for text, failed in zip(batch, fails(batch), strict=True) if failed]
-            if better:
-                line = better[0]
-                break
-            if tries <= 0:
+def shrink(line: str, fails: Callable[[str], bool], seconds: float = SECONDS) -> str:
+    """Return the smallest line found in this time that still fails."""
+    until = time.monotonic() + seconds
+    while True:
+        candidates = {ast.unparse(tree) for tree in _edits(line)}
+        simpler = sorted((text for text in candidates if _weight(text) < _weight(line)), key=_weight)
+        for text in simpler:
+            if time.monotonic() > until:
+                return line
+            if fails(text):
+                line = text
                 break
         else:
-            break
-    return line
+            return line
 
 
-def _weight(line: str) -> tuple[int, int]:
+def _weight(line: str) -> tuple[int, str]:
     """Shorter lines are simpler; of one length, those of smaller digits."""
-    return len(line), sum(ord(c) for c in line)
+    return len(line), line
 
 
 def _edits(line: str) -> Iterator[ast.AST]:

@@ -11,6 +11,8 @@ import io
 import os
 import re
 from argparse import ArgumentParser, Namespace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,23 @@ import numpy as np
 import flopbalance
 from command import run
 from flopbalance import *  # noqa: F403
+from tensor import Tensor
 
 nan, inf = float("nan"), float("inf")
 
 __all__ = [
-    *("ArgumentParser", "Decimal", "Foreign", "Fraction", "Namespace", "Tensor", "inf", "nan", "np"),
-    *("archive", "array_file", "command", "edited", "file", "flags", "saved", "spaced", "split", "zipped"),
-    *flopbalance.__all__,
+    "ArgumentParser",
+    "Decimal",
+    "Foreign",
+    "Fraction",
+    "Namespace",
+    "Tensor",
+    "archive",
+    "array_file",
+    "command",
 ]
+__all__ += ["edited", "file", "flags", "inf", "many", "nan", "np", "saved", "spaced", "split", "zipped"]
+__all__ += flopbalance.__all__
 
 
 class Foreign:
@@ -45,6 +56,11 @@ class Foreign:
 def spaced(values: Any) -> np.ndarray:
     """Return an array that is not contiguous."""
     return np.repeat(np.asarray(values), 2)[::2]
+
+
+def many(count: int, *values: int) -> np.ndarray:
+    """Return so many of a few numbers, in an order that never changes."""
+    return np.array(values or (0,))[np.random.RandomState(0).randint(0, max(1, len(values)), count)]
 
 
 def file(content: bytes | str, ending: str = "") -> str:
