@@ -36,7 +36,7 @@ SECONDS = 5.0
 """Of the processor that a call of these sizes may take."""
 REFUSALS = (ValueError, OverflowError, MemoryError)
 LONGEST_MESSAGE = 1000
-MESSAGES_ARE_FILES = (
+READ_FILES = (
     "read_lengths",
     "load_cost",
     "read_cost",
@@ -74,32 +74,9 @@ def _run(line: str, with_laws: bool) -> dict[str, str]:
     _, _, pristine = _parts(code, attribute)
     receiver, function, given = _parts(code, attribute)
     name = getattr(function, "__qualname__", type(function).__name__)
-    answer, refusal = None, None
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        start = time.process_time()
-        try:
-            answer = function(*given.args, **given.kwargs)
-            answer = list(answer) if inspect.isgenerator(answer) else answer
-            spent = time.process_time() - start
-            shown = _shown(answer)
-        except REFUSALS as error:
-            spent, refusal = time.process_time() - start, error
-        except OSError as error:
-            if name not in MESSAGES_ARE_FILES:
-                raise
-            spent, refusal = time.process_time() - start, ValueError(str(error))
-    for warning in warned:
-        if warning.category is not UserWarning:
-            raise BrokenLawError(f"warns with {warning.category.__name__}: {warning.message}")
-    if spent > SECONDS:
-        raise BrokenLawError(f"takes more than {SECONDS:.0f} s: {spent:.1f} s")
+    answer, refusal, shown = _ended(function, given, (*REFUSALS, OSError) if name in READ_FILES else REFUSALS)
     if name not in CHANGE_ARGUMENTS and _content(given.arguments) != _content(pristine.arguments):
         raise BrokenLawError("arguments are left as they were")
-    if refusal is not None:
-        message = str(refusal)
-        if not (0 < len(message) <= LONGEST_MESSAGE and "\n" not in message):
-            raise BrokenLawError(f"a message is one short line: {message!r:.200}, {len(message)} characters")
     if with_laws and (law := LAWS.get(name)) is not None:
         pristine.apply_defaults()
         try:
@@ -109,6 +86,32 @@ def _run(line: str, with_laws: bool) -> dict[str, str]:
     if refusal is not None:
         return {"refusal": _anywhere(f"{type(refusal).__name__}: {refusal}")}
     return {"answer": hashlib.sha256(repr((_content(answer), shown)).encode()).hexdigest()[:16]}
+
+
+def _ended(
+    function: Any, given: inspect.BoundArguments, refusals: tuple[type[Exception], ...]
+) -> tuple[Any, Exception | None, str]:
+    """Return the answer or the refusal of a call that ends as every call must, and what a person sees of it."""
+    answer, refusal = None, None
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        start = time.process_time()
+        try:
+            answer = function(*given.args, **given.kwargs)
+            answer = list(answer) if inspect.isgenerator(answer) else answer
+        except refusals as error:
+            refusal = error
+        spent = time.process_time() - start
+        shown = _shown(answer)
+    for warning in warned:
+        if warning.category is not UserWarning:
+            raise BrokenLawError(f"warns with {warning.category.__name__}: {warning.message}")
+    if spent > SECONDS:
+        raise BrokenLawError(f"takes more than {SECONDS:.0f} s: {spent:.1f} s")
+    message = str(refusal)
+    if not (0 < len(message) <= LONGEST_MESSAGE and "\n" not in message):
+        raise BrokenLawError(f"a message is one short line: {message!r:.200}, {len(message)} characters")
+    return answer, refusal, shown
 
 
 def _compiled(line: str) -> tuple[CodeType, str]:
@@ -152,8 +155,8 @@ def _shown(answer: Any) -> str:
 def _content(value: Any) -> Any:
     """Return what a value holds, the same in every process."""
     if isinstance(value, np.ndarray):
-        if value.dtype == object:
-            return ("objects", [_content(item) for item in value.ravel()])
+        if value.dtype == object or value.dtype.itemsize > 8:  # of long doubles a few bytes are anything
+            return (str(value.dtype), [_content(item) for item in value.ravel().tolist()])
         return (value.dtype.str, value.shape, value.tobytes())
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, [_content(item) for item in value])
@@ -163,7 +166,7 @@ def _content(value: Any) -> Any:
         return _content(vars(value))
     if is_dataclass(value) and not isinstance(value, type):
         return (type(value).__name__, [_content(getattr(value, field.name)) for field in fields(value)])
-    if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic, set)):
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, set)):
         return repr(value)
     return type(value).__name__
 
