@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,17 +19,17 @@ SECONDS = 60.0
 def shrink(line: str, fails: Callable[[str], bool], seconds: float = SECONDS) -> str:
     """Return the smallest line found in this time that still fails."""
     until = time.monotonic() + seconds
-    while True:
-        candidates = {ast.unparse(tree) for tree in _edits(line)}
-        simpler = sorted((text for text in candidates if _weight(text) < _weight(line)), key=_weight)
-        for text in simpler:
-            if time.monotonic() > until:
-                return line
-            if fails(text):
-                line = text
-                break
+    edits, position, misses = _edits(line), 0, 0
+    while misses < len(edits) and time.monotonic() < until:
+        position %= len(edits)
+        text = _edited(line, edits[position])
+        if _weight(text) < _weight(line) and fails(text):
+            # What comes next is, as often as not, the same of what is left.
+            line, misses = text, 0
+            edits = _edits(line)
         else:
-            return line
+            position, misses = position + 1, misses + 1
+    return line
 
 
 def _weight(line: str) -> tuple[int, str]:
@@ -36,40 +37,50 @@ def _weight(line: str) -> tuple[int, str]:
     return len(line), line
 
 
-def _edits(line: str) -> Iterator[ast.AST]:
+Edit = dict[int, ast.expr]
+"""What stands in the place of nodes, by their numbers in `_nodes`."""
+
+
+def _nodes(tree: ast.Expression) -> list[ast.expr]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+
+
+def _edited(line: str, edit: Edit) -> str:
     tree = ast.parse(line, mode="eval")
-    nodes = list(ast.walk(tree))
-    for change in _changes(tree, nodes):
-        yield ast.fix_missing_locations(_Replaced(change).visit(ast.parse(line, mode="eval")))
+    nodes = _nodes(tree)
+    return ast.unparse(_Replaced({id(nodes[number]): new for number, new in edit.items()}).visit(tree))
 
 
-Change = Callable[[ast.AST], ast.AST | None]
-"""From a node to the one in its place; None leaves it."""
+class _Replaced(ast.NodeTransformer):
+    def __init__(self, new: dict[int, ast.expr]) -> None:
+        self.new = new
+
+    def visit(self, node: ast.AST) -> Any:
+        return self.new[id(node)] if id(node) in self.new else self.generic_visit(node)
 
 
-def _changes(tree: ast.Expression, nodes: list[ast.AST]) -> Iterator[Change]:
-    lengths = {len(node.elts) for node in nodes if isinstance(node, (ast.List, ast.Tuple)) and node.elts}
-    for length in sorted(lengths, reverse=True):
-        for start, stop in _cuts(length):
-            yield lambda node, n=length, a=start, b=stop: _without(node, n, a, b)
-    known = set()
-    for node in nodes:
-        text = ast.dump(node)
-        if text in known:
-            continue
-        known.add(text)
-        for new in _simpler(node, is_root=node is tree.body):
-            yield lambda other, text=text, new=new: new if ast.dump(other) == text else None
-        if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
-            for start, stop in _cuts(len(node.elts)):
-                shorter = type(node)(elts=node.elts[:start] + node.elts[stop:], ctx=ast.Load())
-                yield lambda other, text=text, new=shorter: new if ast.dump(other) == text else None
+def _edits(line: str) -> list[Edit]:
+    """Return what may be left out or made simpler, the largest cuts first."""
+    tree = ast.parse(line, mode="eval")
+    nodes = _nodes(tree)
+    of_length, alike = defaultdict(list), defaultdict(list)
+    for number, node in enumerate(nodes):
+        alike[ast.dump(node)].append(number)
+        if isinstance(node, (ast.List, ast.Tuple)):
+            of_length[len(node.elts)].append(number)
+    edits = [
+        {number: _without(nodes[number], start, stop) for number in numbers}
+        for length, numbers in sorted(of_length.items(), reverse=True)
+        for start, stop in _cuts(length)
+    ]
+    for numbers in alike.values():
+        node = nodes[numbers[0]]
+        edits += [dict.fromkeys(numbers, new) for new in _simpler(node, is_root=node is tree.body)]
+    return edits
 
 
-def _without(node: ast.AST, length: int, start: int, stop: int) -> ast.AST | None:
-    if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) == length:
-        return type(node)(elts=node.elts[:start] + node.elts[stop:], ctx=ast.Load())
-    return None
+def _without(node: Any, start: int, stop: int) -> ast.expr:
+    return type(node)(elts=node.elts[:start] + node.elts[stop:], ctx=ast.Load())
 
 
 def _cuts(length: int) -> Iterator[tuple[int, int]]:
@@ -80,10 +91,13 @@ def _cuts(length: int) -> Iterator[tuple[int, int]]:
         step //= 2
 
 
-def _simpler(node: ast.AST, *, is_root: bool) -> Iterator[ast.AST]:
+def _simpler(node: ast.expr, *, is_root: bool) -> Iterator[ast.expr]:
+    """Yield what may stand in the place of a node; a call by itself is what fails."""
     if isinstance(node, ast.Constant):
         for value in _smaller(node.value):
             yield ast.Constant(value)
+    elif isinstance(node, (ast.List, ast.Tuple)):
+        yield from (_without(node, start, stop) for start, stop in _cuts(len(node.elts)))
     elif isinstance(node, ast.UnaryOp):
         yield node.operand
     elif isinstance(node, ast.Call):
@@ -109,12 +123,3 @@ def _smaller(value: Any) -> Iterator[Any]:
     elif isinstance(value, (str, bytes)) and value:
         for start, stop in _cuts(len(value)):
             yield value[:start] + value[stop:]
-
-
-class _Replaced(ast.NodeTransformer):
-    def __init__(self, change: Change) -> None:
-        self.change = change
-
-    def visit(self, node: ast.AST) -> Any:
-        new = self.change(node) if isinstance(node, ast.expr) else None
-        return self.generic_visit(node) if new is None else new
