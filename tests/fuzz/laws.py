@@ -313,7 +313,7 @@ def schedule_laws(schedule: Schedule, lengths: list[int], given: Mapping[str, An
     for step, batch in zip(step_of_batch, batches, strict=True):
         must(steps[step].issuperset(batch), "a repeated sample is of its step")
         must(len({*batch}) == len(batch), "no sample stands twice in a micro-batch")
-    ids = list(range(count)) if given["rollout_ids"] is None else [*map(int, np.asarray(given["rollout_ids"], object))]
+    ids = rollouts_of(given["rollout_ids"], count)
     homes = {(ids[i], step) for step, samples in enumerate(steps) for i in samples}
     must(len(homes) == len({rollout for rollout, _ in homes}), "a rollout stays in one step")
 
@@ -327,6 +327,14 @@ def schedule_laws(schedule: Schedule, lengths: list[int], given: Mapping[str, An
         must(given["on_oversize"] != "error" or not oversize, "a sample above the cap is refused")
     if count <= SMALL:
         views(schedule)
+
+
+def rollouts_of(ids: Any, count: int) -> list[Any]:
+    """Return the rollout of each sample; None is one of its own."""
+    if ids is None:
+        return list(range(count))
+    values = ids if isinstance(ids, (list, tuple)) else np.asarray(ids).tolist()
+    return [("alone", i) if value is None else value for i, value in enumerate(values)]
 
 
 @dataclass(frozen=True)
