@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find rust python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name 'Cargo.toml') \
 	Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: demo test test-all lint format msrv mutants bench bench-check bench-record bench-answers clean
+.PHONY: demo test test-all lint format msrv mutants fuzz bench bench-check bench-record bench-answers clean
 
 demo: $(VENV)/.installed $(VENV)/.plot
 	$(BIN)/flopbalance compare
@@ -45,6 +45,13 @@ mutants:
 	cargo mutants --output build --jobs 2 $(MUTANTS) || test $$? -eq 2 -o $$? -eq 3
 	$(PYTHON) .ci/survivors.py build/mutants.out rust/core/mutants.md
 
+# Generated calls of every public function, in the release build and in one that panics where arithmetic wraps; prints
+# the smallest failing call. SEED=… for the calls of another run, CALL=… for one of them.
+SECONDS ?= 60
+fuzz: $(VENV)/.installed $(VENV)/.tools build/checked/.installed
+	PYTHONPATH=tests $(BIN)/python -m fuzz --checked build/checked --seconds $(SECONDS) \
+		$(if $(SEED),--seed $(SEED)) $(if $(CALL),--call $(CALL))
+
 # Times, beside the stable sort, other packages and plain Python; the tables also go to bench/record/, dated.
 bench: $(VENV)/.installed $(VENV)/.rivals
 	mkdir -p build
@@ -53,6 +60,8 @@ bench: $(VENV)/.installed $(VENV)/.rivals
 	PYTHONPATH=tests $(BIN)/python bench/process.py
 	PYTHONPATH=tests $(BIN)/python bench/curve.py
 	PYTHONPATH=tests $(BIN)/python bench/small_calls.py
+	$(BIN)/python bench/bounds.py
+	$(BIN)/python bench/ladder.py
 
 # Instruction counts of fixed workloads against the recorded ones; needs valgrind.
 bench-check:
@@ -73,6 +82,12 @@ format: $(VENV)/.tools
 # The release build, installed as users install it; rebuilt when a source is newer.
 $(VENV)/.installed: $(SOURCES) | $(VENV)
 	$(BIN)/python -m pip install --quiet .
+	touch $@
+
+# Beside the release build, in a folder of its own, for make fuzz.
+build/checked/.installed: $(SOURCES) | $(VENV)
+	rm -rf build/checked
+	MATURIN_PEP517_ARGS='--profile checked' $(BIN)/python -m pip install --quiet --no-deps --target build/checked .
 	touch $@
 
 $(VENV)/.tools: pyproject.toml $(VENV)/.installed

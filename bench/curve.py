@@ -8,12 +8,10 @@ input included.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -21,6 +19,7 @@ import numpy as np
 
 from families import log_normal
 from flopbalance import plan
+from memory import Peak
 from record import seconds, show, write
 from works import CAP, RANKS, first_fit, partition, refuse_debug_build
 
@@ -36,20 +35,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def memory(name: str) -> int:
-    """Bytes, from the kernel: VmRSS now, VmHWM at the peak."""
-    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found[1]) * 1024 if found else 0
-
-
 def point(name: str, n: int) -> dict[str, float]:
     weights, call = log_normal(n), CALLS[name]
     call(log_normal(1000))
-    reset = Path("/proc/self/clear_refs")
-    measured = reset.exists()
-    if measured:
-        reset.write_text("5")
-    before = memory("VmRSS") if measured else 0
+    held = Peak()
     times = []
     for _ in range(max(1, min(20, 5 * 10**6 // n))):
         start = time.process_time()
@@ -57,7 +46,7 @@ def point(name: str, n: int) -> dict[str, float]:
         times.append(time.process_time() - start)
         items = answer[0] if isinstance(answer, tuple) else answer.samples
         if len(times) == 1:
-            peak = memory("VmHWM") - before if measured else 0
+            peak = held.bytes()
             assert np.array_equal(np.bincount(items, minlength=n), np.ones(n)), "a sample is missing or stands twice"
         del answer, items
     return {"seconds": median(times), "bytes": peak / n}

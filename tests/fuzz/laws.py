@@ -1,0 +1,614 @@
+"""What every answer must keep: agreement with the plain-Python reference, and laws where there is no reference.
+
+A law has no opinion on arguments that it cannot read itself; that these end in an answer or in one short refusal is
+asked of every call, in `child`.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import flopbalance
+import reference
+from flopbalance import Schedule, ScheduleError, check_feasible, report
+from fuzz.words import Tensor, saved
+
+Number = int | float
+SMALL = 60
+"""Samples up to which plain Python plans beside the package."""
+EXACT = 2**53
+CLOSE = 1e-9
+
+
+class BrokenLawError(Exception):
+    """A law that an answer breaks."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that has ended: what it was given, by the names of its parameters, and the answer or the refusal."""
+
+    given: Mapping[str, Any]
+    receiver: Any
+    answer: Any
+    refusal: Exception | None
+
+    def expect(self, wanted: Any, law: str) -> None:
+        if self.refusal is not None:
+            raise BrokenLawError(f"must not be refused: {self.refusal}")
+        must(self.answer == wanted, f"{law}: expected {wanted!r:.300}")
+
+
+LAWS: dict[str, Callable[[Call], None]] = {}
+"""By the qualified name of a function."""
+
+
+def law(*names: str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
+    def keep(function: Callable[[Call], None]) -> Callable[[Call], None]:
+        LAWS.update(dict.fromkeys(names, function))
+        return function
+
+    return keep
+
+
+def must(holds: bool, what: str) -> None:
+    if not holds:
+        raise BrokenLawError(what)
+
+
+# -- arguments that anyone can read ------------------------------------------------------------------------------------
+
+
+def plain_integers(values: Any) -> list[int] | None:
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind in "iu":
+        return values.tolist()
+    if type(values) in (list, tuple, range) and all(type(value) is int for value in values):
+        return list(values)
+    return None
+
+
+def plain_lengths(values: Any) -> list[int] | None:
+    numbers = plain_integers(values)
+    fits = numbers is not None and all(number >= 0 for number in numbers) and sum(numbers) < 2**63
+    return numbers if fits else None
+
+
+def plain_weights(values: Any) -> list[Number] | None:
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype in (np.float64, np.float32):
+        values = values.tolist()
+    if type(values) in (list, tuple) and values and all(type(value) is float for value in values):
+        return list(values) if all(0 <= value < 1e300 / len(values) for value in values) else None
+    numbers = plain_integers(values)
+    fits = numbers is not None and all(number >= 0 for number in numbers) and sum(numbers) < 2**128
+    return numbers if fits else None
+
+
+def plain_count(value: Any, top: int = 2**63) -> int | None:
+    return value if type(value) is int and 1 <= value < top else None
+
+
+def plain_fields(args: Any) -> dict[str, Any] | None:
+    """Return a model's arguments where each is a sensible size, a switch, or absent."""
+    fields = dict(args) if isinstance(args, dict) else vars(args) if isinstance(args, Namespace) else None
+    if fields is None or not fields.keys() >= {"num_layers", "hidden_size", "vocab_size", "num_experts"}:
+        return None
+    for name, value in fields.items():
+        pattern = name == "moe_layer_freq" and type(value) is list and {*value} <= {0, 1}
+        size = type(value) is int and 1 <= value < 2**32
+        if not (pattern or size or type(value) is bool or value is None or type(value) is str):
+            return None
+    switches = ("multi_latent_attention", *(name for name in fields if name.startswith(("use_", "balance_"))))
+    named = all(fields.get(name) is not None for name in ("num_layers", "hidden_size", "vocab_size"))
+    right = all((type(fields[name]) in (bool, str)) for name in switches if name in fields)
+    numbers = all(type(value) is not bool for name, value in fields.items() if name not in switches)
+    return fields if named and right and numbers else None
+
+
+def parts_of(items: Sequence[int], offsets: Sequence[int]) -> list[list[int]]:
+    return [list(items[a:b]) for a, b in itertools.pairwise(offsets)]
+
+
+# -- published functions -----------------------------------------------------------------------------------------------
+
+
+@law("karmarkar_karp", "get_seqlen_balanced_partitions")
+def partition(call: Call) -> None:
+    weights, parts = plain_weights(call.given["seqlen_list"]), plain_count(call.given["k_partitions"])
+    sizes = call.given["equal_size"]
+    if weights is None or parts is None or not (type(sizes) is bool or sizes == "bounded") or not weights:
+        return
+    if parts > len(weights) or (sizes is True and len(weights) % parts):
+        must(call.refusal is not None, "an impossible number of parts is refused")
+        return
+    if sizes == "bounded":
+        if call.refusal is not None:
+            return  # only get_seqlen_balanced_partitions knows the word
+        counts = [len(part) for part in call.answer]
+        must(max(counts) - min(counts) <= 1, "bounded parts differ by at most one item")
+        must(sorted(itertools.chain(*call.answer)) == list(range(len(weights))), "every item stands in one part")
+    if len(weights) <= 5 * SMALL and not (sizes == "bounded" and len(weights) % parts):
+        wanted = reference.karmarkar_karp(weights, parts, sizes is not False)
+        if call.answer is not None and all(part == sorted(part) for part in call.answer):
+            wanted = [sorted(part) for part in wanted]
+        call.expect(wanted, "parts are the reference's")
+
+
+@law("first_fit_pack")
+def first_fit(call: Call) -> None:
+    lengths, cap = plain_lengths(call.given["total_lengths"]), plain_count(call.given["max_tokens_per_bin"])
+    if lengths and cap is not None:
+        call.expect(reference.first_fit_pack(lengths, cap), "bins are the reference's")
+
+
+@law("split")
+def splitting(call: Call) -> None:
+    bins, target, lengths = (call.given[name] for name in ("bins", "target", "lengths"))
+    tokens = plain_lengths(lengths)
+    if not (tokens and type(bins) is list and all(type(one) is list and one for one in bins)):
+        return
+    items = plain_integers([item for one in bins for item in one])
+    if items is None or not {*items} <= {*range(len(tokens))} or len({*items}) < len(items):
+        return
+    if type(target) is int and 0 <= target <= 3 * len(tokens) and 0 not in tokens:
+        wanted = copy.deepcopy(bins)
+        reference.expand_bins_by_splitting(wanted, target, tokens)
+        call.expect(wanted, "bins are the reference's")
+
+
+@law("get_reverse_idx")
+def inverse(call: Call) -> None:
+    indices = plain_integers(call.given["idx_map"])
+    if indices and sorted(indices) == list(range(len(indices))):
+        must(call.refusal is None, "must not be refused")
+        must([int(i) for i in call.answer] == reference.get_reverse_idx(indices), "the inverse is the reference's")
+
+
+@law("calculate_fwd_flops")
+def published_flops(call: Call) -> None:
+    lengths, fields = plain_lengths(call.given["seqlens"]), plain_fields(call.given["args"])
+    if lengths is None or fields is None:
+        return
+    total = total_flops(lengths, Namespace(**fields))
+    if total is not None:
+        call.expect(total, "FLOPs are the reference's")
+        each = flopbalance.PublishedFlops(fields).flops(lengths)
+        must(each.sum() == total, f"FLOPs of each sequence add up to {total}")
+
+
+def total_flops(lengths: list[int], args: Namespace) -> float | None:
+    """Return FLOPs that no order of adding rounds, where the reference finds all it needs."""
+    try:
+        total = reference.calculate_fwd_flops(lengths, args)
+    except (AttributeError, TypeError):
+        return None
+    return total if total < EXACT else None
+
+
+@law("build_dp_schedule")
+def dp_schedule(call: Call) -> None:
+    fields, lengths = plain_fields(call.given["args"]), plain_lengths(call.given["total_lengths"])
+    rollouts, size = plain_integers(call.given["rollout_indices"]), plain_count(call.given["global_batch_size"])
+    parallel = call.given["train_parallel_config"]
+    parallel = dict(vars(parallel)) if isinstance(parallel, Namespace) else parallel
+    if fields is None or lengths is None or rollouts is None or size is None or len(lengths) > SMALL:
+        return
+    if any(not -(2**63) <= rollout < 2**63 for rollout in rollouts):
+        return
+    unpublished = ("balance_within_cap", "flops_model", "on_leftover", "on_oversize", "on_shortage")
+    if any(fields.get(name) for name in unpublished) or len(rollouts) != len(lengths) or not lengths:
+        return
+    if not (isinstance(parallel, dict) and len(parallel) == 4 and all(plain_count(v, 100) for v in parallel.values())):
+        return
+    args = Namespace(**({"balance_data": False, "balance_by_flops": False, "use_dynamic_batch_size": False} | fields))
+    if args.balance_by_flops and not args.use_dynamic_batch_size:
+        return
+    if total_flops(lengths, args) is None:
+        return
+    options = {"global_batch_size": size, "rollout_indices": rollouts}
+    published(call, lambda: reference.build_dp_schedule(args, parallel, lengths, **options))
+
+
+def published(call: Call, planned: Callable[[], Any]) -> None:
+    """Hold a schedule against the reference's lists, or its refusal."""
+    try:
+        wanted = planned()
+    except ValueError:
+        wanted = None
+    except AttributeError:  # an argument is missing
+        return
+    if wanted is None or not all(batch for of_rank in wanted[1] for batch in of_rank):  # an empty micro-batch is none
+        must(isinstance(call.refusal, ScheduleError), "where the published schedule ends, it is a ScheduleError")
+        return
+    must(call.refusal is None, f"must not be refused: {call.refusal}")
+    lists = call.answer.to_lists() if isinstance(call.answer, Schedule) else call.answer
+    must(lists == wanted, f"the schedule is the reference's: expected {wanted!r:.300}")
+
+
+# -- plans -------------------------------------------------------------------------------------------------------------
+
+
+@law("plan")
+def plan(call: Call) -> None:
+    given, lengths = call.given, plain_lengths(call.given["lengths"])
+    costs = lengths if given["costs"] is None else plain_weights(given["costs"])
+    if lengths is None:
+        return
+    if call.refusal is None:
+        schedule_laws(call.answer, lengths, given)
+        if costs is not None and len(costs) == len(lengths):
+            as_often(call, lengths, costs)
+    if costs is not None and len(costs) == len(lengths):
+        plan_as_published(call, lengths, costs)
+
+
+def plan_as_published(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
+    given = call.given
+    ranks, multiple = plain_count(given["dp_size"], len(lengths) + 1), plain_count(given["micro_batch_multiple"], 9)
+    limit = plain_count(given["micro_batch_size" if repr(given["packing"]) == "'fixed'" else "max_tokens"])
+    ids = list(range(len(lengths))) if given["rollout_ids"] is None else plain_integers(given["rollout_ids"])
+    size = len({*ids}) if ids and given["global_batch_size"] is None else plain_count(given["global_batch_size"])
+    usual = {"pad_to": 1, "on_leftover": "drop", "on_oversize": "alone"}
+    if (ranks is None and len(lengths)) or multiple is None or limit is None or size is None or not ids:
+        return
+    if repr(given["packing"]) not in ("'first-fit'", "'flops'", "'fixed'"):
+        return
+    if any(repr(given[name]) != repr(value) for name, value in usual.items()):
+        return
+    if len(ids) != len(lengths) or len(lengths) > SMALL or type(given["balance_ranks"]) is not bool:
+        return
+    if any(not -(2**63) <= i < 2**63 for i in ids):
+        return
+
+    def cost(samples: list[int]) -> Number:
+        total: Number = 0
+        for sample in samples:
+            total += costs[sample]
+        return total
+
+    published(
+        call,
+        lambda: reference.plan(
+            lengths,
+            cost,
+            dp_size=ranks or 1,
+            max_tokens=given["max_tokens"],
+            micro_batch_size=given["micro_batch_size"],
+            rollout_ids=ids,
+            global_batch_size=size,
+            micro_batch_multiple=multiple,
+            packing=given["packing"],
+            balance_ranks=given["balance_ranks"],
+        ),
+    )
+
+
+def schedule_laws(schedule: Schedule, lengths: list[int], given: Mapping[str, Any]) -> None:
+    """Every sample stands once or is dropped, caps hold, ranks have as many micro-batches."""
+    count, ranks, multiple = len(lengths), int(given["dp_size"]), int(given["micro_batch_multiple"])
+    batches = parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist())
+    placed, dropped = schedule.samples[~schedule.is_padding].tolist(), schedule.dropped.tolist()
+    must(sorted(placed + dropped) == list(range(count)), "every sample stands once or is dropped")
+    must(dropped == sorted(dropped), "dropped samples ascend")
+    must(all(batches), "no micro-batch is empty")
+    must(schedule.micro_batch_tokens.tolist() == [sum(lengths[i] for i in b) for b in batches], "tokens are summed")
+    per_step = schedule.micro_batches_per_step.tolist()
+    must(len(batches) == ranks * sum(per_step), "ranks have as many micro-batches")
+    must(all(n > 0 and n % multiple == 0 for n in per_step), "micro-batches come in multiples")
+    must(given["on_shortage"] == "repeat" or not schedule.is_padding.any(), "samples are repeated only when asked")
+
+    step_of_batch = [step for step, n in enumerate(per_step) for _ in range(n)] * ranks
+    is_padding = parts_of(schedule.is_padding.tolist(), schedule.micro_batch_offsets.tolist())
+    steps: list[set[int]] = [set() for _ in per_step]
+    for step, batch, fills in zip(step_of_batch, batches, is_padding, strict=True):
+        steps[step].update(sample for sample, fill in zip(batch, fills, strict=True) if not fill)
+    for step, batch in zip(step_of_batch, batches, strict=True):
+        must(steps[step].issuperset(batch), "a repeated sample is of its step")
+        must(len({*batch}) == len(batch), "no sample stands twice in a micro-batch")
+    ids = rollouts_of(given["rollout_ids"], count)
+    homes = {(ids[i], step) for step, samples in enumerate(steps) for i in samples}
+    must(len(homes) == len({rollout for rollout, _ in homes}), "a rollout stays in one step")
+
+    caps = Caps.of(given, lengths)
+    if caps is not None:
+        for batch in batches:
+            must(len(batch) == 1 or caps.hold(batch), "the cap holds")
+        oversize = [i for i in range(count) if not caps.hold([i])]
+        if given["on_oversize"] == "drop":
+            must({*oversize} <= {*dropped}, "a sample above the cap is dropped")
+        must(given["on_oversize"] != "error" or not oversize, "a sample above the cap is refused")
+    if count <= SMALL:
+        views(schedule)
+
+
+def rollouts_of(ids: Any, count: int) -> list[Any]:
+    """Return the rollout of each sample; None is one of its own."""
+    if ids is None:
+        return list(range(count))
+    values = ids if isinstance(ids, (list, tuple)) else np.asarray(ids).tolist()
+    return [("alone", i) if value is None else value for i, value in enumerate(values)]
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What a micro-batch of `plan` may hold."""
+
+    lengths: list[int]
+    cap: int
+    pad_to: tuple[int, int]
+    padded: bool
+    amounts: list[int]
+    amount_cap: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], lengths: list[int]) -> Caps | None:
+        if given["packing"] not in ("first-fit", "capped"):
+            return None
+        extra, pad_to = given["extra_budget"], given["pad_to"]
+        amounts, amount_cap = (
+            ([0] * len(lengths), 0) if extra is None else ([*map(int, np.asarray(extra[0]))], int(extra[1]))
+        )
+        one, both = pad_to if isinstance(pad_to, tuple) else (pad_to, 1)
+        return cls(lengths, int(given["max_tokens"]), (int(one), int(both)), bool(given["padded"]), amounts, amount_cap)
+
+    def hold(self, batch: list[int]) -> bool:
+        each = [-(-self.lengths[i] // self.pad_to[0]) * self.pad_to[0] for i in batch]
+        tokens = len(each) * max(each) if self.padded else sum(each)
+        padded = -(-tokens // self.pad_to[1]) * self.pad_to[1]
+        return padded <= self.cap and sum(self.amounts[i] for i in batch) <= self.amount_cap
+
+
+def views(schedule: Schedule) -> None:
+    """Lists, ranks, inverse, pickles and files say the same as the arrays."""
+    partitions, positions, per_step, rollouts = schedule.to_lists()
+    batches = [[one[i] for i in batch] for one, of_rank in zip(partitions, positions, strict=True) for batch in of_rank]
+    must(batches == parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist()), "lists are the arrays")
+    must(per_step == schedule.micro_batches_per_step.tolist(), "lists are the arrays")
+    must(len(rollouts) == len(per_step), "lists are the arrays")
+    for rank in {0, schedule.dp_size - 1}:
+        one = schedule.rank(rank)
+        must(one.samples.tolist() == partitions[rank], "a rank is its part")
+        must(
+            [batch.tolist() for step in one.steps() for batch in step]
+            == batches[rank * sum(per_step) :][: sum(per_step)],
+            "steps of a rank",
+        )
+    places = schedule.inverse().tolist()
+    must(all(place < 0 or schedule.samples[place] == i for i, place in enumerate(places)), "the inverse finds samples")
+    must(
+        {i for i, place in enumerate(places) if place < 0} == {*schedule.dropped.tolist()},
+        "the inverse knows what is dropped",
+    )
+    must(pickle.loads(pickle.dumps(schedule)) == schedule, "a pickle gives the schedule back")
+    if len(schedule.samples) % 4 == 0:
+        must(Schedule.load(saved(schedule)) == schedule, "a file gives the schedule back")
+    must(int(schedule.step_tokens.sum()) == int(schedule.micro_batch_tokens.sum()), "tokens of steps")
+
+
+def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
+    """The plan does not depend on the types of its input, and more effort is never worse."""
+    if len(lengths) > 5 * SMALL:
+        return
+    given = {name: value for name, value in call.given.items() if name not in ("lengths", "costs")}
+    for kind in (Tensor, np.array):
+        weights = costs if max(costs, default=0) >= 2**63 else kind(costs)
+        again = flopbalance.plan(kind(lengths), costs=weights, **given)
+        must(again == call.answer, "the plan does not depend on the type of its input")
+    whole = all(type(cost) is int for cost in costs) and sum(costs) * int(given["pipeline_stages"]) < 2**50
+    if given["packing"] == "capped" and whole and float(given["micro_batch_overhead"]) < 2**20:
+        options = {name: given[name] for name in ("pipeline_stages", "micro_batch_overhead")}
+        times = []
+        for effort in (0, 8, 128):
+            schedule = flopbalance.plan(lengths, costs=costs, **{**given, "effort": effort})
+            times.append(report(schedule, costs, lengths, 1, **options).times[given["objective"]])
+        must(
+            times[0] * (1 + CLOSE) >= times[1] and times[1] * (1 + CLOSE) >= times[2],
+            f"more effort is never worse: {times}",
+        )
+
+
+@law("check_feasible")
+def feasible(call: Call) -> None:
+    """What is said to be possible can be planned, and what is said to help does."""
+    if call.refusal is not None:
+        return
+    given = {
+        name: value if value is None or isinstance(value, str) else int(value) for name, value in call.given.items()
+    }
+    for change in call.answer.remedies:
+        must(bool(check_feasible(**{**given, **change})), f"a remedy helps: {change}")
+    rollouts = given["num_rollouts"] or given["global_batch_size"]
+    samples = rollouts * given["samples_per_rollout"]
+    if not call.answer or samples > SMALL or given["dp_size"] * given["micro_batch_multiple"] > SMALL:
+        return
+    longest = given["longest"] or given["max_tokens"] or 1
+    if longest * samples >= 2**62:
+        return
+    names = ("dp_size", "global_batch_size", "micro_batch_multiple", "on_leftover")
+    options = {name: given[name] for name in names} | {"rollout_ids": [i % rollouts for i in range(samples)]}
+    if given["micro_batch_size"] is not None:
+        flopbalance.plan([1] * samples, packing="fixed", micro_batch_size=given["micro_batch_size"], **options)
+        return
+    options |= {"max_tokens": given["max_tokens"], "on_oversize": given["on_oversize"]}
+    for low in {1, (longest + 1) // 2, longest}:
+        lengths = [longest if i % 2 else low for i in range(samples)]
+        try:
+            flopbalance.plan(lengths, packing="capped", on_shortage=given["on_shortage"], **options)
+            if given["on_shortage"] == "error":
+                flopbalance.plan(lengths, **options)
+        except ValueError as error:
+            raise BrokenLawError(f"what is feasible can be planned: {lengths}: {error}") from error
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+
+
+@law("report")
+def reporting(call: Call) -> None:
+    given, schedule, lengths = call.given, call.given["schedule"], plain_lengths(call.given["lengths"])
+    costs = plain_weights(given["costs"])
+    if call.refusal is not None:
+        return
+    must(all(math.isfinite(value) for value in call.answer.as_dict().values()), "every figure is finite")
+    stages, overhead = int(given["pipeline_stages"]), float(given["micro_batch_overhead"])
+    if lengths is None or costs is None or sum(costs) > 1e200 or overhead > 1e200:
+        return
+    batches = parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist())
+    each = [math.fsum(costs[i] for i in batch) for batch in batches]
+    per_rank = sum(schedule.micro_batches_per_step.tolist())
+    step_time = row_time = pipeline_time = mean_time = 0.0
+    start = 0
+    for count in schedule.micro_batches_per_step.tolist():
+        rows = [each[rank * per_rank + start :][:count] for rank in range(schedule.dp_size)]
+        step_time += max(math.fsum(row) for row in rows)
+        row_time += sum(max(column) for column in zip(*rows, strict=True))
+        behind = [[cost + overhead for cost in row] for row in rows]
+        pipeline_time += max(math.fsum(row) + (stages - 1) * max(row) for row in behind)
+        mean_time += math.fsum(cost for row in rows for cost in row) / schedule.dp_size
+        start += count
+    wanted = {"step": step_time, "micro-batch": row_time, "pipeline": pipeline_time}
+    for name, time in call.answer.times.items():
+        must(
+            time == wanted[name] or math.isclose(time, wanted[name], rel_tol=CLOSE),
+            f"the {name} time is {wanted[name]}",
+        )
+    must(math.isclose(call.answer.mean_time, mean_time, rel_tol=CLOSE), f"the mean time is {mean_time}")
+    must(call.answer.mean_time <= call.answer.lower_bound * (1 + CLOSE), "the bound is at least the mean")
+    must(call.answer.lower_bound <= step_time * (1 + CLOSE), "the bound is a bound")
+    over = [
+        sum(lengths[i] for i in b) for b in batches if len(b) > 1 and sum(lengths[i] for i in b) > given["max_tokens"]
+    ]
+    must(call.answer.over_cap == len(over), f"over the cap are {len(over)}")
+
+
+@law("CapWatch.check")
+def cap_watch(call: Call) -> None:
+    schedule = call.given["schedule"]
+    if call.refusal is None and isinstance(schedule, Schedule):
+        over = (schedule.micro_batch_tokens > call.receiver.max_tokens) & (np.diff(schedule.micro_batch_offsets) > 1)
+        must(call.answer == over.sum(), f"over the cap are {over.sum()}")
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+def pairs(length: int, window: int | None) -> int:
+    """Causal pairs of a sequence, within so many keys."""
+    if window is None or length <= window:
+        return length * (length + 1) // 2
+    return window * (window + 1) // 2 + (length - window) * window
+
+
+def exact_flops(model: flopbalance.CostModel, length: int, parts: tuple[int, int, int] = (1, 1, 1)) -> int:
+    layers, head, attention = parts
+    windowed = sum(cost * pairs(length, window) for window, cost in model.windows)
+    linear = (layers * model.per_token + head * model.lm_head) * length
+    return linear + attention * (model.per_pair * pairs(length, None) + windowed)
+
+
+@law("CostModel.flops", "CostModel.total_flops")
+def exact_cost(call: Call) -> None:
+    lengths = plain_lengths(call.given["lengths"])
+    if lengths is None:
+        return
+    wanted = [exact_flops(call.receiver, length) for length in lengths]
+    if call.refusal is not None:
+        must(isinstance(call.refusal, OverflowError), f"must not be refused: {call.refusal}")
+        must(max(wanted, default=0) >= 2**63, "only a sequence of 2^63 FLOPs overflows")
+    elif isinstance(call.answer, int):
+        must(call.answer == sum(wanted), f"the total is {sum(wanted)}")
+    else:
+        must(call.answer.tolist() == wanted, f"FLOPs are {wanted!r:.300}")
+
+
+@law("CostModel.weights")
+def training_cost(call: Call) -> None:
+    lengths, phase, recompute = plain_lengths(call.given["lengths"]), call.given["phase"], call.given["recompute"]
+    if call.refusal is not None or lengths is None:
+        return
+    flash = bool(call.given["flash_attention"])
+    parts = {"none": (6, 6, 6), "full": (8, 6, 8), "selective": (6, 6, 8)}[recompute]
+    parts = (2, 2, 2) if phase == "forward" else (parts[0], parts[1], parts[2] + flash)
+    for length, weight in zip(lengths, call.answer.tolist(), strict=True):
+        must(math.isclose(2 * weight, exact_flops(call.receiver, length, parts), rel_tol=CLOSE), "weights of a step")
+
+
+@law("FittedCost.flops")
+def fitted_cost(call: Call) -> None:
+    lengths, fit = plain_lengths(call.given["lengths"]), call.receiver
+    if call.refusal is not None or lengths is None:
+        return
+    shares = fit.per_pair + sum(cost for _, cost in fit.windows)
+    for length, seconds in zip(lengths, call.answer.tolist(), strict=True):
+        within = fit.per_pair * pairs(length, None) + sum(cost * pairs(length, window) for window, cost in fit.windows)
+        square = 2 * within / shares - length
+        wanted = fit.per_token * length + fit.per_square * square + fit.per_sequence
+        must(
+            math.isclose(seconds, wanted, rel_tol=1e-6, abs_tol=fit.per_square * length * CLOSE),
+            f"seconds are {wanted}",
+        )
+        must(math.isfinite(seconds), "seconds are finite")
+
+
+# -- files, commands, trainers -----------------------------------------------------------------------------------------
+
+
+@law("Schedule.load")
+def loaded(call: Call) -> None:
+    if call.refusal is None:
+        must(call.answer.num_samples < 10**6, "no file of a few bytes holds a million samples")
+        views(call.answer)
+        must(
+            all(
+                len(sums) == len(call.answer.rollouts_per_step)
+                for sums in (call.answer.step_samples, call.answer.step_tokens)
+            ),
+            "a sum for each step",
+        )
+
+
+@law("read_lengths")
+def read(call: Call) -> None:
+    if call.refusal is None:
+        lengths, ids = call.answer
+        must(lengths.dtype == np.int64 and lengths.ndim == 1 and len(lengths) > 0, "lengths are a flat array")
+        must(bool((lengths >= 0).all()), "lengths are not negative")
+        if call.given["rollout_column"] is not None:
+            seen = list(dict.fromkeys(ids.tolist()))
+            must(len(ids) == len(lengths) and seen == list(range(len(seen))), "ids count from 0 as they appear")
+
+
+@law("command")
+def commands(call: Call) -> None:
+    code, printed, errors = call.answer
+    must(code in (0, 1, 2), f"the exit code is 0, 1 or 2, not {code}")
+    if code == 2:
+        must(printed == "", "a refused command prints nothing")
+        must(
+            errors.startswith("flopbalance: error: ") and errors.count("\n") == 1,
+            f"a refusal is one line: {errors!r:.200}",
+        )
+        must(errors[:-1].isprintable(), f"a message is printable: {errors!r:.200}")
+        must(len(errors) < 1000, f"a message is short, got {len(errors)} characters")
+
+
+@law("validate_balance_args")
+def validated(call: Call) -> None:
+    if call.refusal is None and isinstance(call.answer, Namespace) and getattr(call.answer, "balance_by_flops", False):
+        must(call.answer.balance_data is True, "--balance-by-flops switches --balance-data on")
+
+
+@law("synthetic_rollout")
+def synthetic(call: Call) -> None:
+    if call.refusal is None:
+        lengths, ids = call.answer
+        must(len(lengths) == len(ids) == call.given["prompts"] * call.given["answers_per_prompt"], "as many samples")
+        must(bool((lengths >= 1).all() and (lengths <= call.given["max_tokens"]).all()), "lengths are within the limit")
