@@ -39,7 +39,7 @@ impl Ranks {
     fn rank_time(&self, rank: usize, batches: &[MicroBatch]) -> RankTime {
         let mut rank_time = RankTime { sum: 0, costliest: 0, second: 0, further_stages: self.stages - 1 };
         for &position in &self.batches[rank] {
-            let cost = batches[position as usize].cost;
+            let cost = batches[position as usize].cost();
             rank_time.sum += cost;
             rank_time.second = rank_time.second.max(cost.min(rank_time.costliest));
             rank_time.costliest = rank_time.costliest.max(cost);
@@ -108,8 +108,8 @@ fn relieve(
 ) -> bool {
     let mut costliest_first = ranks.batches[slow].clone();
     let mut cheapest_first = ranks.batches[fast].clone();
-    costliest_first.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost), position));
-    cheapest_first.sort_unstable_by_key(|&position| (batches[position as usize].cost, position));
+    costliest_first.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
+    cheapest_first.sort_unstable_by_key(|&position| (batches[position as usize].cost(), position));
     let pair = Pair { batches, rank_times: [rank_times[slow], rank_times[fast]], costliest_first, cheapest_first };
     let level = pair.rank_times[0].time() - pair.gain().want + pair.gain().least;
     let mut best = pair.swap(search);
@@ -154,7 +154,7 @@ impl Pair<'_> {
 
     /// The change, if it leaves both ranks faster than the slower was.
     fn change(&self, [slow, fast]: [u32; 2], costs: [u64; 2], kind: Move) -> Option<Change> {
-        let after = |rank: usize, position| self.rank_times[rank].time_after(self.batch(position).cost, costs[rank]);
+        let after = |rank: usize, position| self.rank_times[rank].time_after(self.batch(position).cost(), costs[rank]);
         let time = after(0, slow).max(after(1, fast));
         (time < self.rank_times[0].time()).then_some(Change { time, slow, fast, kind })
     }
@@ -164,11 +164,11 @@ impl Pair<'_> {
         let want = self.gain().want;
         let mut best: Option<Change> = None;
         for &slow in &self.costliest_first {
-            let cost = self.batch(slow).cost;
-            let position = self.cheapest_first.partition_point(|&fast| self.batch(fast).cost + want < cost);
+            let cost = self.batch(slow).cost();
+            let position = self.cheapest_first.partition_point(|&fast| self.batch(fast).cost() + want < cost);
             for &fast in self.cheapest_first[position.saturating_sub(1)..].iter().take(2) {
                 search.spend(1);
-                let change = self.change([slow, fast], [self.batch(fast).cost, cost], Move::Swap);
+                let change = self.change([slow, fast], [self.batch(fast).cost(), cost], Move::Swap);
                 best = best.into_iter().chain(change).min_by_key(|change| change.time);
             }
         }
@@ -181,7 +181,7 @@ impl Pair<'_> {
         for [slow, fast] in self.traders() {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
             if let Some(trade) = search.trade(x, y, self.gain()) {
-                let change = self.change([slow, fast], [x.cost - trade.gain, y.cost + trade.gain], Move::Trade(trade));
+                let change = self.change([slow, fast], [x.cost() - trade.gain, y.cost() + trade.gain], Move::Trade(trade));
                 best = best.into_iter().chain(change).min_by_key(|change| change.time);
                 if best.as_ref().is_some_and(|change| change.time <= level) {
                     break;
@@ -195,9 +195,9 @@ impl Pair<'_> {
     fn deal_anew(&self, search: &mut Search<'_>) -> Option<Change> {
         self.traders().find_map(|[slow, fast]| {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
-            let ahead = [self.rank_times[0].time() - x.cost, self.rank_times[1].time() - y.cost];
+            let ahead = [self.rank_times[0].time() - x.cost(), self.rank_times[1].time() - y.cost()];
             let anew = search.deal_anew([x, y], ahead)?;
-            self.change([slow, fast], anew.each_ref().map(|batch| batch.cost), Move::DealAnew(anew))
+            self.change([slow, fast], anew.each_ref().map(|batch| batch.cost()), Move::DealAnew(anew))
         })
     }
 
@@ -213,13 +213,13 @@ impl Pair<'_> {
 /// Lowers the costliest micro-batch of a rank whose pipeline it holds up, with the help of a cheap one of its own.
 fn flatten(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &Ranks, rank: usize) -> bool {
     let mut positions = ranks.batches[rank].clone();
-    positions.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost), position));
+    positions.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
     let Some((&costliest, others)) = positions.split_first() else { return false };
     if ranks.stages == 1 {
         return false;
     }
     for &other in others.iter().rev() {
-        let gap = batches[costliest as usize].cost - batches[other as usize].cost;
+        let gap = batches[costliest as usize].cost() - batches[other as usize].cost();
         let (costliest, other) = (costliest as usize, other as usize);
         if gap < 2 {
             continue;

@@ -11,6 +11,7 @@
 //! The search is a descent: it ends where no trade, no exchange of micro-batches between two ranks and no new deal of
 //! two micro-batches helps, which need not be the optimum. It has no clock and no randomness, and more effort only
 //! continues it.
+mod cheapest;
 mod level_ranks;
 mod level_rows;
 mod limits;
@@ -162,7 +163,7 @@ fn pipeline_drafts(
         }
         if let Some(mut batches) = deal_to_cheapest(samples, count) {
             split_costliest(samples, &mut batches, count);
-            let costliest = batches.iter().map(|batch| batch.cost).max().unwrap_or(0);
+            let costliest = batches.iter().map(|batch| batch.cost()).max().unwrap_or(0);
             if worth_while(problem.objective.stages() * costliest) {
                 drafts.push(Draft::new(batches, problem));
             }
@@ -187,7 +188,7 @@ impl Draft {
     fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
         let rows = Rows::new(&mut batches, problem.dp_size);
         let row_time = rows.time();
-        let costs: Vec<u64> = batches.iter().map(|batch| batch.cost).collect();
+        let costs: Vec<u64> = batches.iter().map(|batch| batch.cost()).collect();
         let parts = partition(&costs, problem.dp_size, true);
         let ranks = Ranks { batches: parts.iter().map(<[u32]>::to_vec).collect(), stages: problem.objective.stages() };
         let time = match problem.objective {
@@ -209,7 +210,7 @@ impl Draft {
 
     /// The plan: parts to ranks, micro-batches in the order in which a rank runs them, samples by index.
     fn groups(&self, problem: &StepProblem<'_>, samples: &Samples, least_first: &[usize]) -> Groups {
-        let cost = |position: u32| self.batches[position as usize].cost;
+        let cost = |position: u32| self.batches[position as usize].cost();
         let mut parts: Vec<(u64, &Vec<u32>)> =
             self.ranks.batches.iter().map(|part| (part.iter().copied().map(cost).sum(), part)).collect();
         parts.sort_by_key(|&(sum, _)| Reverse(sum));
