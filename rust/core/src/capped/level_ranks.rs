@@ -1,16 +1,18 @@
 //! Search for the step and pipeline objectives: ranks meet once a step, so what counts is the slowest rank.
+use crate::Groups;
 use crate::capped::samples::MicroBatch;
 use crate::capped::trade::{Gain, Search, Trade};
 use crate::measure;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Which micro-batches every rank runs.
+/// Which micro-batches every rank runs, as many on each.
 pub(crate) struct Ranks {
     /// Positions in the list of micro-batches, rank by rank.
-    pub batches: Vec<Vec<u32>>,
+    batches: Vec<u32>,
+    of_rank: usize,
     /// Pipeline stages; with one, a rank's time is the sum of its costs.
-    pub stages: u64,
+    stages: u64,
 }
 
 /// What decides a rank's time: the sum of its costs, and the costliest once more for every further stage, while the
@@ -36,9 +38,28 @@ impl RankTime {
 }
 
 impl Ranks {
-    fn rank_time(&self, rank: usize, batches: &[MicroBatch]) -> RankTime {
+    /// Equal parts as the ranks have them.
+    pub fn new(parts: &Groups, stages: u64) -> Self {
+        let batches: Vec<u32> = parts.iter().flatten().copied().collect();
+        Self { of_rank: batches.len() / parts.len(), batches, stages }
+    }
+
+    /// The micro-batches of every rank.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        self.batches.chunks(self.of_rank)
+    }
+
+    fn of(&self, rank: usize) -> &[u32] {
+        &self.batches[rank * self.of_rank..][..self.of_rank]
+    }
+
+    fn of_mut(&mut self, rank: usize) -> &mut [u32] {
+        &mut self.batches[rank * self.of_rank..][..self.of_rank]
+    }
+
+    fn rank_time(&self, of_rank: &[u32], batches: &[MicroBatch]) -> RankTime {
         let mut rank_time = RankTime { sum: 0, costliest: 0, second: 0, further_stages: self.stages - 1 };
-        for &position in &self.batches[rank] {
+        for &position in of_rank {
             let cost = batches[position as usize].cost();
             rank_time.sum += cost;
             rank_time.second = rank_time.second.max(cost.min(rank_time.costliest));
@@ -49,7 +70,7 @@ impl Ranks {
 
     /// The time of the slowest rank.
     pub fn time(&self, batches: &[MicroBatch]) -> u64 {
-        (0..self.batches.len()).map(|rank| self.rank_time(rank, batches).time()).max().unwrap_or(0)
+        self.iter().map(|of_rank| self.rank_time(of_rank, batches).time()).max().unwrap_or(0)
     }
 }
 
@@ -59,7 +80,7 @@ const TRADERS: usize = 16;
 /// Relieves the slowest rank, over and over, by what levels it best with another, the fastest first. Stops within
 /// the tolerance of the bound, when nothing helps or when the look-ups are spent. The slowest rank's time never rises.
 pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &mut Ranks) {
-    let mut rank_times: Vec<RankTime> = (0..ranks.batches.len()).map(|rank| ranks.rank_time(rank, batches)).collect();
+    let mut rank_times: Vec<RankTime> = ranks.iter().map(|of_rank| ranks.rank_time(of_rank, batches)).collect();
     let key = |rank_times: &[RankTime], rank: usize| (rank_times[rank].time(), Reverse(rank));
     let mut by_time: BTreeSet<_> = (0..rank_times.len()).map(|rank| key(&rank_times, rank)).collect();
     while search.lookups > 0 {
@@ -76,7 +97,7 @@ pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], r
         };
         for rank in [slowest, helper] {
             by_time.remove(&key(&rank_times, rank));
-            rank_times[rank] = ranks.rank_time(rank, batches);
+            rank_times[rank] = ranks.rank_time(ranks.of(rank), batches);
             by_time.insert(key(&rank_times, rank));
         }
     }
@@ -106,8 +127,8 @@ fn relieve(
     [slow, fast]: [usize; 2],
     rank_times: &[RankTime],
 ) -> bool {
-    let mut costliest_first = ranks.batches[slow].clone();
-    let mut cheapest_first = ranks.batches[fast].clone();
+    let mut costliest_first = ranks.of(slow).to_vec();
+    let mut cheapest_first = ranks.of(fast).to_vec();
     costliest_first.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
     cheapest_first.sort_unstable_by_key(|&position| (batches[position as usize].cost(), position));
     let pair = Pair { batches, rank_times: [rank_times[slow], rank_times[fast]], costliest_first, cheapest_first };
@@ -120,10 +141,8 @@ fn relieve(
     match change.kind {
         Move::Swap => {
             for (rank, from, to) in [(slow, change.slow, change.fast), (fast, change.fast, change.slow)] {
-                ranks.batches[rank]
-                    .iter_mut()
-                    .filter(|position| **position == from)
-                    .for_each(|position| *position = to);
+                let taken = ranks.of_mut(rank).iter_mut().filter(|position| **position == from);
+                taken.for_each(|position| *position = to);
             }
         }
         Move::Trade(trade) => search.carry_out(trade, batches, change.slow as usize, change.fast as usize),
@@ -212,7 +231,7 @@ impl Pair<'_> {
 
 /// Lowers the costliest micro-batch of a rank whose pipeline it holds up, with the help of a cheap one of its own.
 fn flatten(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &Ranks, rank: usize) -> bool {
-    let mut positions = ranks.batches[rank].clone();
+    let mut positions = ranks.of(rank).to_vec();
     positions.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
     let Some((&costliest, others)) = positions.split_first() else { return false };
     if ranks.stages == 1 {

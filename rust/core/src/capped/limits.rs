@@ -52,6 +52,10 @@ impl Room {
         self.costs[sample as usize]
     }
 
+    pub fn lengths(&self) -> impl Iterator<Item = u64> {
+        self.lengths.iter().copied()
+    }
+
     pub fn length(&self, sample: u32) -> u64 {
         self.lengths[sample as usize]
     }

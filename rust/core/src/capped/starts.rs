@@ -93,18 +93,23 @@ pub(crate) fn split_costliest(samples: &Samples, batches: &mut Vec<MicroBatch>, 
 /// needed.
 ///
 /// **O(n log² n)** time.
-pub(crate) fn deal_rows(samples: &Samples, width: usize, rows: usize, evenness: u64) -> Option<Vec<MicroBatch>> {
+pub(crate) fn deal_rows(
+    samples: &Samples,
+    cheapest: &mut Cheapest,
+    width: usize,
+    rows: usize,
+    evenness: u64,
+) -> Option<Vec<MicroBatch>> {
     let mut labels = vec![0; samples.len()];
     let mut batches = 0;
     let mut left = Left::new(samples.len());
-    let mut cheapest = Cheapest::new((0..samples.len() as u32).map(|sample| samples.room.length(sample)).collect(), width);
     for _ in 0..rows {
-        let mut row = Row::deal(samples, &mut left, &mut cheapest, width, u64::MAX);
+        let mut row = Row::deal(samples, &mut left, cheapest, width, u64::MAX);
         let mean = row.loads.iter().map(|load| load.cost).sum::<u64>() / width as u64;
         let costliest = left.from(0).map_or(0, |position| samples.cost(left.order[position]));
         let ceiling = mean.max(costliest) + mean / evenness;
         if row.placed.len() < left.count && row.loads.iter().any(|load| load.cost > ceiling) {
-            row = Row::deal(samples, &mut left, &mut cheapest, width, ceiling);
+            row = Row::deal(samples, &mut left, cheapest, width, ceiling);
         }
         for (sample, position) in row.placed {
             left.remove(sample);
