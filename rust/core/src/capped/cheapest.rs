@@ -1,5 +1,7 @@
 //! The cheapest micro-batch of a row that has room for a sample.
 use crate::capped::limits::{Load, Room};
+use crate::capped::samples::Samples;
+use crate::partition::sorted_by;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -18,6 +20,8 @@ const NONE: Entry = (u64::MAX, u32::MAX, u32::MAX);
 pub(crate) struct Cheapest {
     /// The different lengths of the samples, ascending: class `i` has room for `lengths[i]` and not for `lengths[i + 1]`.
     lengths: Vec<u64>,
+    /// For every sample the first class with room for it.
+    class_of: Vec<u32>,
     classes: Vec<BinaryHeap<Reverse<Entry>>>,
     /// For every position of the row the class and entry of its micro-batch; other entries of a class are out of date.
     held: Vec<(usize, Entry)>,
@@ -27,30 +31,36 @@ pub(crate) struct Cheapest {
 
 impl Cheapest {
     /// No micro-batch yet of a row of `width`.
-    pub fn new(mut lengths: Vec<u64>, width: usize) -> Self {
-        lengths.sort_unstable();
-        lengths.dedup();
+    pub fn new(samples: &Samples, width: usize) -> Self {
+        let (mut lengths, mut class_of) = (Vec::new(), vec![0; samples.len()]);
+        for sample in sorted_by(&samples.as_given(), |sample| samples.room.length(sample)) {
+            let length = samples.room.length(sample);
+            if lengths.last() != Some(&length) {
+                lengths.push(length);
+            }
+            class_of[sample as usize] = lengths.len() as u32 - 1;
+        }
         Self {
             classes: vec![BinaryHeap::new(); lengths.len()],
             held: vec![(0, NONE); width],
             tree: vec![NONE; 2 * lengths.len().next_power_of_two()],
+            class_of,
             lengths,
         }
     }
 
-    /// The first class with room for one of the lengths.
-    pub fn class(&self, length: u64) -> usize {
-        self.lengths.partition_point(|&shorter| shorter < length)
+    /// The first class with room for a sample.
+    pub fn class_of(&self, sample: u32) -> u32 {
+        self.class_of[sample as usize]
     }
 
     /// The least of the micro-batches of this class and the following.
-    pub fn from(&self, class: usize) -> Option<Entry> {
-        let mut node = self.tree.len() / 2 + class;
-        let mut least = self.tree[node];
+    pub fn from(&self, class: u32) -> Option<Entry> {
+        let first = self.tree.len() / 2 + class as usize;
+        let (mut node, mut least) = (first, self.tree[first]);
         while node > 1 {
-            if node % 2 == 0 {
-                least = least.min(self.tree[node + 1]);
-            }
+            // What follows a left child is beside it; a right one has nothing new.
+            least = least.min(self.tree[if node % 2 == 0 { node + 1 } else { first }]);
             node /= 2;
         }
         (least != NONE).then_some(least)

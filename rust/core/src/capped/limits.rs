@@ -21,6 +21,9 @@ pub(crate) struct Room {
     max_extra: u64,
 }
 
+/// The share that is a whole cap.
+const WHOLE: f64 = (1 << 24) as f64;
+
 /// What a micro-batch holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
@@ -52,10 +55,6 @@ impl Room {
         self.costs[sample as usize]
     }
 
-    pub fn lengths(&self) -> impl Iterator<Item = u64> {
-        self.lengths.iter().copied()
-    }
-
     pub fn length(&self, sample: u32) -> u64 {
         self.lengths[sample as usize]
     }
@@ -73,6 +72,12 @@ impl Room {
     pub fn larger_share(&self, sample: u32) -> u128 {
         let share = |amount: u64, of_other: u64| u128::from(amount) * u128::from(of_other);
         share(self.length(sample), self.max_extra).max(share(self.extra_of(sample), self.max_tokens))
+    }
+
+    /// Amounts as shares of the two caps, from 0 to 2^25; larger amounts never have smaller shares.
+    pub fn shares(&self, amounts: [u64; 2]) -> [i32; 2] {
+        let share = |amount: u64, cap: u64| ((amount as f64 / cap.max(1) as f64).min(2.0) * WHOLE) as i32;
+        [share(amounts[0], self.max_tokens), share(amounts[1], self.max_extra)]
     }
 
     pub fn holds(&self, load: Load) -> bool {

@@ -11,6 +11,7 @@
 //! The search is a descent: it ends where no trade, no exchange of micro-batches between two ranks and no new deal of
 //! two micro-batches helps, which need not be the optimum. It has no clock and no randomness, and more effort only
 //! continues it.
+mod bins;
 mod cheapest;
 mod level_ranks;
 mod level_rows;
@@ -132,7 +133,7 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
     // Where every sample is alone in its micro-batch, all starts are one.
     if count < samples.len() {
         let width = problem.dp_size;
-        let mut cheapest = Cheapest::new(samples.room.lengths().collect(), width);
+        let mut cheapest = Cheapest::new(samples, width);
         for evenness in [EVEN, EVEN / 4] {
             deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
         }

@@ -1,6 +1,7 @@
 //! Micro-batches that give and take samples.
 use crate::Groups;
 use crate::capped::limits::{Caps, Load, Room};
+use crate::partition::sorted_by;
 
 /// Samples of one step, by their position in ascending order of cost, and their sums.
 #[derive(Clone, Debug, Default)]
@@ -31,13 +32,23 @@ pub(crate) struct Samples {
 
 impl Samples {
     pub fn new(lengths: &[i64], costs: &[u64], limits: &Caps<'_>) -> Self {
-        let mut original: Vec<u32> = (0..costs.len() as u32).collect();
-        original.sort_unstable_by_key(|&sample| (costs[sample as usize], lengths[sample as usize], sample));
+        let given: Vec<u32> = (0..costs.len() as u32).collect();
+        let by_length = sorted_by(&given, |sample| lengths[sample as usize] as u64);
+        let original = sorted_by(&by_length, |sample| costs[sample as usize]);
         Self { room: Room::new(lengths, costs, limits, &original), original }
     }
 
     pub fn len(&self) -> usize {
         self.original.len()
+    }
+
+    /// The samples in the caller's order.
+    pub fn as_given(&self) -> Vec<u32> {
+        let mut given = vec![0; self.len()];
+        for (sample, &index) in (0..).zip(&self.original) {
+            given[index as usize] = sample;
+        }
+        given
     }
 
     pub fn cost(&self, sample: u32) -> u64 {

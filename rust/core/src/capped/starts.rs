@@ -1,69 +1,50 @@
 //! First micro-batches that keep the limits, from which the search starts.
+use crate::capped::bins::Bins;
 use crate::capped::cheapest::{Cheapest, Entry, entry};
 use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
-use crate::packing::{FULL, Rooms, pack_first_fit};
+use crate::packing::pack_first_fit;
+use crate::partition::sorted_by;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// First fit decreasing: longest sample first, each to the first micro-batch that has room. With a second budget, the
 /// fewest micro-batches of several orders: by length, by the second amount, by the larger share of the two caps.
 ///
-/// **O(n log b)** time for b micro-batches; see [`Rooms`] for a second budget.
+/// **O(n log b)** time for b micro-batches.
 pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
     let room = &samples.room;
-    let decreasing = |key: &dyn Fn(u32) -> (u128, u64, Reverse<u32>)| {
-        let mut order: Vec<u32> = (0..samples.len() as u32).collect();
-        order.sort_by_cached_key(|&sample| Reverse(key(sample)));
-        first_fit_of(samples, &order)
-    };
-    let given = |sample: u32| Reverse(samples.original[sample as usize]);
-    let by_length = decreasing(&|sample| (room.length(sample).into(), 0, given(sample)));
+    let by_length = sorted_by(&samples.as_given(), |sample| u64::MAX - room.length(sample));
+    let batches = first_fit_of(samples, &by_length);
     if !room.has_extra() {
-        return by_length;
+        return batches;
     }
-    let others = [
-        decreasing(&|sample| (room.extra_of(sample).into(), room.length(sample), given(sample))),
-        decreasing(&|sample| (room.larger_share(sample), 0, given(sample))),
-    ];
-    others.into_iter().fold(by_length, |best, other| if other.len() < best.len() { other } else { best })
+    let by_extra = sorted_by(&by_length, |sample| u64::MAX - room.extra_of(sample));
+    let by_share = sorted_by(&samples.as_given(), |sample| u128::MAX - room.larger_share(sample));
+    let others = [by_extra, by_share].map(|order| first_fit_of(samples, &order));
+    others.into_iter().fold(batches, |best, other| if other.len() < best.len() { other } else { best })
 }
 
 /// First fit in the caller's order; mixes costly and cheap samples where costs have little to do with lengths.
 pub(crate) fn first_fit_as_given(samples: &Samples) -> Vec<MicroBatch> {
-    let mut order: Vec<u32> = (0..samples.len() as u32).collect();
-    order.sort_unstable_by_key(|&sample| samples.original[sample as usize]);
-    first_fit_of(samples, &order)
+    first_fit_of(samples, &samples.as_given())
 }
 
 fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
-    let room = &samples.room;
     let mut labels = vec![0; samples.len()];
-    if let Some(max_tokens) = room.only_cap() {
-        let lengths: Vec<i64> = order.iter().map(|&sample| room.length(sample) as i64).collect();
+    if let Some(max_tokens) = samples.room.only_cap() {
+        let lengths: Vec<i64> = order.iter().map(|&sample| samples.room.length(sample) as i64).collect();
         let bins = pack_first_fit(&lengths, max_tokens);
         for (label, bin) in (0..).zip(bins.iter()) {
             bin.iter().for_each(|&i| labels[order[i as usize] as usize] = label);
         }
         return samples.batches(&labels, bins.len());
     }
-    let [mut lengths, mut extras] = [Rooms::new(), Rooms::new()];
-    let mut loads: Vec<Load> = Vec::new();
+    let mut bins = Bins::new(&samples.room);
     for &sample in order {
-        let [length, extra] = [room.length(sample), room.extra_of(sample)].map(|amount| amount as i64);
-        let position = lengths.first_with_both(length, &extras, extra).unwrap_or_else(|| {
-            loads.push(Load::default());
-            extras.open();
-            lengths.open()
-        });
-        let load = room.with(loads[position], sample);
-        for (rooms, left) in [(&mut lengths, room.longest_welcome(load)), (&mut extras, room.most_extra(load))] {
-            rooms.set(position, left.map_or(FULL, |left| left as i64));
-        }
-        loads[position] = load;
-        labels[sample as usize] = position as u32;
+        labels[sample as usize] = bins.put(sample);
     }
-    samples.batches(&labels, loads.len())
+    samples.batches(&labels, bins.len())
 }
 
 /// Splits the costliest micro-batch of two samples or more until there are `target`, costliest sample first to the
@@ -183,7 +164,7 @@ impl Row {
             // longer; where they are not, it may pass one over, for a later row.
             let (mut class, mut most) = (0, 0);
             start += left.order[start..].partition_point(|&sample| {
-                let needs = (class.max(cheapest.class(samples.room.length(sample))), most.max(samples.cost(sample)));
+                let needs = (class.max(cheapest.class_of(sample)), most.max(samples.cost(sample)));
                 let fits = cheapest.from(needs.0).is_some_and(|(cost, _, _)| cost + needs.1 <= ceiling);
                 if fits {
                     (class, most) = needs; // from here on by those that have room for this one too
@@ -203,7 +184,7 @@ impl Row {
             self.loads.push(Load::default());
             self.loads.len() as u32 - 1
         } else {
-            let first = cheapest.from(cheapest.class(samples.room.length(sample)));
+            let first = cheapest.from(cheapest.class_of(sample));
             let full = |&(_, _, position): &Entry| !samples.accepts(self.loads[position as usize], sample);
             let first = if first.as_ref().is_some_and(full) { self.scan(samples, sample) } else { first };
             let Some((_, _, position)) = first.filter(|&(cost, _, _)| cost + samples.cost(sample) <= ceiling) else {
