@@ -1,16 +1,18 @@
 //! Search for the step and pipeline objectives: ranks meet once a step, so what counts is the slowest rank.
+use crate::Groups;
 use crate::capped::samples::MicroBatch;
 use crate::capped::trade::{Gain, Search, Trade};
 use crate::measure;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Which micro-batches every rank runs.
+/// Which micro-batches every rank runs, as many on each.
 pub(crate) struct Ranks {
     /// Positions in the list of micro-batches, rank by rank.
-    pub batches: Vec<Vec<u32>>,
+    batches: Vec<u32>,
+    of_rank: usize,
     /// Pipeline stages; with one, a rank's time is the sum of its costs.
-    pub stages: u64,
+    stages: u64,
 }
 
 /// What decides a rank's time: the sum of its costs, and the costliest once more for every further stage, while the
@@ -36,10 +38,29 @@ impl RankTime {
 }
 
 impl Ranks {
-    fn rank_time(&self, rank: usize, batches: &[MicroBatch]) -> RankTime {
+    /// Equal parts as the ranks have them.
+    pub fn new(parts: &Groups, stages: u64) -> Self {
+        let batches: Vec<u32> = parts.iter().flatten().copied().collect();
+        Self { of_rank: batches.len() / parts.len(), batches, stages }
+    }
+
+    /// The micro-batches of every rank.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        self.batches.chunks(self.of_rank)
+    }
+
+    fn of(&self, rank: usize) -> &[u32] {
+        &self.batches[rank * self.of_rank..][..self.of_rank]
+    }
+
+    fn of_mut(&mut self, rank: usize) -> &mut [u32] {
+        &mut self.batches[rank * self.of_rank..][..self.of_rank]
+    }
+
+    fn rank_time(&self, of_rank: &[u32], batches: &[MicroBatch]) -> RankTime {
         let mut rank_time = RankTime { sum: 0, costliest: 0, second: 0, further_stages: self.stages - 1 };
-        for &position in &self.batches[rank] {
-            let cost = batches[position as usize].cost;
+        for &position in of_rank {
+            let cost = batches[position as usize].cost();
             rank_time.sum += cost;
             rank_time.second = rank_time.second.max(cost.min(rank_time.costliest));
             rank_time.costliest = rank_time.costliest.max(cost);
@@ -49,7 +70,7 @@ impl Ranks {
 
     /// The time of the slowest rank.
     pub fn time(&self, batches: &[MicroBatch]) -> u64 {
-        (0..self.batches.len()).map(|rank| self.rank_time(rank, batches).time()).max().unwrap_or(0)
+        self.iter().map(|of_rank| self.rank_time(of_rank, batches).time()).max().unwrap_or(0)
     }
 }
 
@@ -59,7 +80,7 @@ const TRADERS: usize = 16;
 /// Relieves the slowest rank, over and over, by what levels it best with another, the fastest first. Stops within
 /// the tolerance of the bound, when nothing helps or when the look-ups are spent. The slowest rank's time never rises.
 pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &mut Ranks) {
-    let mut rank_times: Vec<RankTime> = (0..ranks.batches.len()).map(|rank| ranks.rank_time(rank, batches)).collect();
+    let mut rank_times: Vec<RankTime> = ranks.iter().map(|of_rank| ranks.rank_time(of_rank, batches)).collect();
     let key = |rank_times: &[RankTime], rank: usize| (rank_times[rank].time(), Reverse(rank));
     let mut by_time: BTreeSet<_> = (0..rank_times.len()).map(|rank| key(&rank_times, rank)).collect();
     while search.lookups > 0 {
@@ -76,7 +97,7 @@ pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], r
         };
         for rank in [slowest, helper] {
             by_time.remove(&key(&rank_times, rank));
-            rank_times[rank] = ranks.rank_time(rank, batches);
+            rank_times[rank] = ranks.rank_time(ranks.of(rank), batches);
             by_time.insert(key(&rank_times, rank));
         }
     }
@@ -106,10 +127,10 @@ fn relieve(
     [slow, fast]: [usize; 2],
     rank_times: &[RankTime],
 ) -> bool {
-    let mut costliest_first = ranks.batches[slow].clone();
-    let mut cheapest_first = ranks.batches[fast].clone();
-    costliest_first.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost), position));
-    cheapest_first.sort_unstable_by_key(|&position| (batches[position as usize].cost, position));
+    let mut costliest_first = ranks.of(slow).to_vec();
+    let mut cheapest_first = ranks.of(fast).to_vec();
+    costliest_first.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
+    cheapest_first.sort_unstable_by_key(|&position| (batches[position as usize].cost(), position));
     let pair = Pair { batches, rank_times: [rank_times[slow], rank_times[fast]], costliest_first, cheapest_first };
     let level = pair.rank_times[0].time() - pair.gain().want + pair.gain().least;
     let mut best = pair.swap(search);
@@ -120,10 +141,8 @@ fn relieve(
     match change.kind {
         Move::Swap => {
             for (rank, from, to) in [(slow, change.slow, change.fast), (fast, change.fast, change.slow)] {
-                ranks.batches[rank]
-                    .iter_mut()
-                    .filter(|position| **position == from)
-                    .for_each(|position| *position = to);
+                let taken = ranks.of_mut(rank).iter_mut().filter(|position| **position == from);
+                taken.for_each(|position| *position = to);
             }
         }
         Move::Trade(trade) => search.carry_out(trade, batches, change.slow as usize, change.fast as usize),
@@ -154,7 +173,7 @@ impl Pair<'_> {
 
     /// The change, if it leaves both ranks faster than the slower was.
     fn change(&self, [slow, fast]: [u32; 2], costs: [u64; 2], kind: Move) -> Option<Change> {
-        let after = |rank: usize, position| self.rank_times[rank].time_after(self.batch(position).cost, costs[rank]);
+        let after = |rank: usize, position| self.rank_times[rank].time_after(self.batch(position).cost(), costs[rank]);
         let time = after(0, slow).max(after(1, fast));
         (time < self.rank_times[0].time()).then_some(Change { time, slow, fast, kind })
     }
@@ -164,11 +183,11 @@ impl Pair<'_> {
         let want = self.gain().want;
         let mut best: Option<Change> = None;
         for &slow in &self.costliest_first {
-            let cost = self.batch(slow).cost;
-            let position = self.cheapest_first.partition_point(|&fast| self.batch(fast).cost + want < cost);
+            let cost = self.batch(slow).cost();
+            let position = self.cheapest_first.partition_point(|&fast| self.batch(fast).cost() + want < cost);
             for &fast in self.cheapest_first[position.saturating_sub(1)..].iter().take(2) {
                 search.spend(1);
-                let change = self.change([slow, fast], [self.batch(fast).cost, cost], Move::Swap);
+                let change = self.change([slow, fast], [self.batch(fast).cost(), cost], Move::Swap);
                 best = best.into_iter().chain(change).min_by_key(|change| change.time);
             }
         }
@@ -181,7 +200,7 @@ impl Pair<'_> {
         for [slow, fast] in self.traders() {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
             if let Some(trade) = search.trade(x, y, self.gain()) {
-                let change = self.change([slow, fast], [x.cost - trade.gain, y.cost + trade.gain], Move::Trade(trade));
+                let change = self.change([slow, fast], [x.cost() - trade.gain, y.cost() + trade.gain], Move::Trade(trade));
                 best = best.into_iter().chain(change).min_by_key(|change| change.time);
                 if best.as_ref().is_some_and(|change| change.time <= level) {
                     break;
@@ -195,9 +214,9 @@ impl Pair<'_> {
     fn deal_anew(&self, search: &mut Search<'_>) -> Option<Change> {
         self.traders().find_map(|[slow, fast]| {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
-            let ahead = [self.rank_times[0].time() - x.cost, self.rank_times[1].time() - y.cost];
+            let ahead = [self.rank_times[0].time() - x.cost(), self.rank_times[1].time() - y.cost()];
             let anew = search.deal_anew([x, y], ahead)?;
-            self.change([slow, fast], anew.each_ref().map(|batch| batch.cost), Move::DealAnew(anew))
+            self.change([slow, fast], anew.each_ref().map(|batch| batch.cost()), Move::DealAnew(anew))
         })
     }
 
@@ -212,14 +231,14 @@ impl Pair<'_> {
 
 /// Lowers the costliest micro-batch of a rank whose pipeline it holds up, with the help of a cheap one of its own.
 fn flatten(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &Ranks, rank: usize) -> bool {
-    let mut positions = ranks.batches[rank].clone();
-    positions.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost), position));
+    let mut positions = ranks.of(rank).to_vec();
+    positions.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
     let Some((&costliest, others)) = positions.split_first() else { return false };
     if ranks.stages == 1 {
         return false;
     }
     for &other in others.iter().rev() {
-        let gap = batches[costliest as usize].cost - batches[other as usize].cost;
+        let gap = batches[costliest as usize].cost() - batches[other as usize].cost();
         let (costliest, other) = (costliest as usize, other as usize);
         if gap < 2 {
             continue;

@@ -21,8 +21,8 @@ pub(crate) struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Sorts the micro-batches into rows, costliest first; equal costs by their samples, so that the order is total.
     pub fn new(batches: &'a mut [MicroBatch], width: usize) -> Self {
-        batches.sort_by(|a, b| b.cost.cmp(&a.cost).then_with(|| a.samples.cmp(&b.samples)));
-        let peaks = batches.iter().step_by(width).map(|batch| batch.cost).collect();
+        batches.sort_by(|a, b| b.cost().cmp(&a.cost()).then_with(|| a.samples.cmp(&b.samples)));
+        let peaks = batches.iter().step_by(width).map(|batch| batch.cost()).collect();
         Self { batches, width, peaks }
     }
 
@@ -55,13 +55,13 @@ impl<'a> Rows<'a> {
     /// anew, or a trade with a micro-batch that has room below the peak of another row. `false` when there is none.
     fn lower_peak(&mut self, search: &mut Search<'_>, row: usize) -> bool {
         let positions = row * self.width..(row + 1) * self.width;
-        let Some(top) = positions.clone().max_by_key(|&position| (self.batches[position].cost, Reverse(position)))
+        let Some(top) = positions.clone().max_by_key(|&position| (self.batches[position].cost(), Reverse(position)))
         else {
             return false;
         };
-        let peak = self.batches[top].cost;
+        let peak = self.batches[top].cost();
         self.peaks[row] = peak;
-        let mean = self.batches[positions.clone()].iter().map(|batch| batch.cost).sum::<u64>() / self.width as u64;
+        let mean = self.batches[positions.clone()].iter().map(|batch| batch.cost()).sum::<u64>() / self.width as u64;
         if self.batches[top].samples.len() == 1 || peak < mean + search.tolerance {
             return false;
         }
@@ -72,7 +72,7 @@ impl<'a> Rows<'a> {
         }
         for partner in self.lowest(positions.clone(), search.tolerance) {
             let anew = search.deal_anew([&self.batches[top], &self.batches[partner]], [0, 0]);
-            let lower = |[one, other]: &[MicroBatch; 2]| one.cost.max(other.cost) + search.tolerance <= peak;
+            let lower = |[one, other]: &[MicroBatch; 2]| one.cost().max(other.cost()) + search.tolerance <= peak;
             if let Some([one, other]) = anew.filter(lower) {
                 (self.batches[top], self.batches[partner]) = (one, other);
                 return true;
@@ -90,7 +90,7 @@ impl<'a> Rows<'a> {
 
     /// By how much a micro-batch costs less than the peak of its row.
     fn below_peak(&self, position: usize) -> u64 {
-        self.peaks[position / self.width] - self.batches[position].cost
+        self.peaks[position / self.width] - self.batches[position].cost()
     }
 
     /// The few of `positions` farthest below the peak of their row.

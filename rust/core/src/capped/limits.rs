@@ -11,8 +11,9 @@ pub(crate) struct Caps<'a> {
     pub extra: Option<(&'a [i64], i64)>,
 }
 
-/// The caps and what every sample of one step needs of them.
+/// The caps, and what every sample of one step needs of them and costs.
 pub(crate) struct Room {
+    costs: Vec<u64>,
     lengths: Vec<u64>,
     max_tokens: u64,
     padded: bool,
@@ -20,27 +21,38 @@ pub(crate) struct Room {
     max_extra: u64,
 }
 
+/// The share that is a whole cap.
+const WHOLE: f64 = (1 << 24) as f64;
+
 /// What a micro-batch holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
     pub samples: u64,
-    pub tokens: u64,
+    pub cost: u64,
+    tokens: u64,
     longest: u64,
+    /// The longest beside one of the longest, so that this one can be taken out without a look at the others.
+    second: u64,
     extra: u64,
 }
 
 impl Room {
     /// The room of the samples in the given order.
-    pub fn new(lengths: &[i64], limits: &Caps<'_>, order: &[u32]) -> Self {
+    pub fn new(lengths: &[i64], costs: &[u64], limits: &Caps<'_>, order: &[u32]) -> Self {
         let ordered = |amounts: &[i64]| order.iter().map(|&sample| amounts[sample as usize] as u64).collect();
         let (extra, max_extra) = limits.extra.map_or((vec![], 0), |(amounts, cap)| (ordered(amounts), cap));
         Self {
+            costs: order.iter().map(|&sample| costs[sample as usize]).collect(),
             lengths: ordered(lengths),
             max_tokens: limits.max_tokens as u64,
             padded: limits.padded,
             extra,
             max_extra: max_extra as u64,
         }
+    }
+
+    pub fn cost(&self, sample: u32) -> u64 {
+        self.costs[sample as usize]
     }
 
     pub fn length(&self, sample: u32) -> u64 {
@@ -60,6 +72,12 @@ impl Room {
     pub fn larger_share(&self, sample: u32) -> u128 {
         let share = |amount: u64, of_other: u64| u128::from(amount) * u128::from(of_other);
         share(self.length(sample), self.max_extra).max(share(self.extra_of(sample), self.max_tokens))
+    }
+
+    /// Amounts as shares of the two caps, from 0 to 2^25; larger amounts never have smaller shares.
+    pub fn shares(&self, amounts: [u64; 2]) -> [i32; 2] {
+        let share = |amount: u64, cap: u64| ((amount as f64 / cap.max(1) as f64).min(2.0) * WHOLE) as i32;
+        [share(amounts[0], self.max_tokens), share(amounts[1], self.max_extra)]
     }
 
     pub fn holds(&self, load: Load) -> bool {
@@ -85,25 +103,35 @@ impl Room {
         let length = self.length(sample);
         Load {
             samples: load.samples + 1,
+            cost: load.cost + self.cost(sample),
             tokens: load.tokens + length,
             longest: load.longest.max(length),
+            second: load.second.max(length.min(load.longest)),
             extra: load.extra + self.extra_of(sample),
         }
     }
 
-    /// The load of `samples`, which include `sample`, without it.
-    pub fn without(&self, load: Load, samples: &[u32], sample: u32) -> Load {
-        let longest = if self.padded && self.length(sample) == load.longest {
-            samples.iter().filter(|&&other| other != sample).map(|&other| self.length(other)).max().unwrap_or(0)
-        } else {
-            load.longest
-        };
+    /// The load without one of its samples, and without the second longest of a padded one: enough to see what fits.
+    pub fn without(&self, load: Load, sample: u32) -> Load {
+        let length = self.length(sample);
         Load {
             samples: load.samples - 1,
-            tokens: load.tokens - self.length(sample),
-            longest,
+            cost: load.cost - self.cost(sample),
+            tokens: load.tokens - length,
+            longest: if length == load.longest { load.second } else { load.longest },
+            second: load.second,
             extra: load.extra - self.extra_of(sample),
         }
+    }
+
+    /// The load once a sample has left `rest` behind.
+    pub fn left(&self, load: Load, sample: u32, rest: &[u32]) -> Load {
+        if self.padded { self.of(rest) } else { self.without(load, sample) }
+    }
+
+    /// The load of these samples.
+    pub fn of(&self, samples: &[u32]) -> Load {
+        samples.iter().fold(Load::default(), |load, &sample| self.with(load, sample))
     }
 
     pub fn extra_of(&self, sample: u32) -> u64 {

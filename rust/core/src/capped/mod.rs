@@ -11,6 +11,8 @@
 //! The search is a descent: it ends where no trade, no exchange of micro-batches between two ranks and no new deal of
 //! two micro-batches helps, which need not be the optimum. It has no clock and no randomness, and more effort only
 //! continues it.
+mod bins;
+mod cheapest;
 mod level_ranks;
 mod level_rows;
 mod limits;
@@ -21,6 +23,7 @@ mod trade;
 
 use crate::Groups;
 use crate::partition::partition;
+use cheapest::Cheapest;
 use level_ranks::{Ranks, level_ranks};
 use level_rows::Rows;
 pub(crate) use limits::Caps;
@@ -93,8 +96,6 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         return Err(Shortage { packed: packed.len(), needed: count });
     }
     let mut drafts = drafts(problem, &samples, packed, count);
-    drafts.sort_by_key(|draft| draft.time);
-    drafts.truncate(STARTS);
     let mut best = u64::MAX;
     for draft in &mut drafts {
         let bound = problem.bound(draft.batches.len());
@@ -119,24 +120,36 @@ const MOST_COUNTED: usize = 1 << 14;
 /// Improvements below the bound divided by two this many times are left alone.
 const TOLERANCE: u32 = 15;
 
-/// Several starts, each with as many micro-batches as its objective may want.
+/// The shortest of several starts, each with as many micro-batches as its objective may want.
 fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>, count: usize) -> Vec<Draft> {
-    let dp_size = problem.dp_size;
-    let rows = |evenness| deal_rows(samples, dp_size, count / dp_size, evenness);
-    let draft = |mut batches: Vec<MicroBatch>, count: usize| {
+    if let WholeObjective::Pipeline { .. } = problem.objective {
+        return pipeline_drafts(problem, samples, packed, count);
+    }
+    let mut drafts = Vec::new();
+    let mut add = |mut batches: Vec<MicroBatch>| {
         split_costliest(samples, &mut batches, count);
-        Draft::new(batches, problem)
+        keep_shortest(&mut drafts, Draft::new(batches, problem));
     };
-    let mut drafts: Vec<Draft> = match problem.objective {
-        WholeObjective::Step | WholeObjective::MicroBatch => {
-            let given = Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count);
-            let starts = [rows(EVEN), rows(EVEN / 4), deal_to_cheapest(samples, count), given];
-            starts.into_iter().flatten().map(|batches| draft(batches, count)).collect()
+    // Where every sample is alone in its micro-batch, all starts are one.
+    if count < samples.len() {
+        let width = problem.dp_size;
+        let mut cheapest = Cheapest::new(samples, width);
+        for evenness in [EVEN, EVEN / 4] {
+            deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
         }
-        WholeObjective::Pipeline { .. } => return pipeline_drafts(problem, samples, packed, count),
-    };
-    drafts.push(draft(packed, count));
+        drop(cheapest);
+        deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
+        Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
+    }
+    add(packed);
     drafts
+}
+
+/// Adds a draft and leaves the shortest, the first of equals.
+fn keep_shortest(drafts: &mut Vec<Draft>, draft: Draft) {
+    drafts.push(draft);
+    drafts.sort_by_key(|draft| draft.time);
+    drafts.truncate(STARTS);
 }
 
 /// Starts of ever more micro-batches, except those whose bound is no better than what is there to improve already.
@@ -152,8 +165,6 @@ fn pipeline_drafts(
         (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
     });
     for count in more.take_while(|&count| count <= samples.len()) {
-        drafts.sort_by_key(|draft| draft.time);
-        drafts.truncate(STARTS);
         let worth_while = |bound: u64| {
             drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)
         };
@@ -162,9 +173,9 @@ fn pipeline_drafts(
         }
         if let Some(mut batches) = deal_to_cheapest(samples, count) {
             split_costliest(samples, &mut batches, count);
-            let costliest = batches.iter().map(|batch| batch.cost).max().unwrap_or(0);
+            let costliest = batches.iter().map(|batch| batch.cost()).max().unwrap_or(0);
             if worth_while(problem.objective.stages() * costliest) {
-                drafts.push(Draft::new(batches, problem));
+                keep_shortest(&mut drafts, Draft::new(batches, problem));
             }
         }
     }
@@ -187,9 +198,9 @@ impl Draft {
     fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
         let rows = Rows::new(&mut batches, problem.dp_size);
         let row_time = rows.time();
-        let costs: Vec<u64> = batches.iter().map(|batch| batch.cost).collect();
+        let costs: Vec<u64> = batches.iter().map(|batch| batch.cost()).collect();
         let parts = partition(&costs, problem.dp_size, true);
-        let ranks = Ranks { batches: parts.iter().map(<[u32]>::to_vec).collect(), stages: problem.objective.stages() };
+        let ranks = Ranks::new(&parts, problem.objective.stages());
         let time = match problem.objective {
             WholeObjective::MicroBatch => row_time,
             _ => ranks.time(&batches) + problem.overhead(batches.len()),
@@ -209,9 +220,9 @@ impl Draft {
 
     /// The plan: parts to ranks, micro-batches in the order in which a rank runs them, samples by index.
     fn groups(&self, problem: &StepProblem<'_>, samples: &Samples, least_first: &[usize]) -> Groups {
-        let cost = |position: u32| self.batches[position as usize].cost;
-        let mut parts: Vec<(u64, &Vec<u32>)> =
-            self.ranks.batches.iter().map(|part| (part.iter().copied().map(cost).sum(), part)).collect();
+        let cost = |position: u32| self.batches[position as usize].cost();
+        let mut parts: Vec<(u64, &[u32])> =
+            self.ranks.iter().map(|part| (part.iter().copied().map(cost).sum(), part)).collect();
         parts.sort_by_key(|&(sum, _)| Reverse(sum));
         let mut of_rank = vec![parts[0].1; problem.dp_size];
         for (&(_, part), &rank) in parts.iter().zip(least_first) {
@@ -219,7 +230,7 @@ impl Draft {
         }
         let mut groups = Groups::default();
         for part in of_rank {
-            let mut part = Vec::clone(part);
+            let mut part = part.to_vec();
             part.sort_by_key(|&position| Reverse((cost(position), position)));
             if matches!(problem.objective, WholeObjective::Pipeline { .. }) {
                 part = cheap_at_both_ends(&part);

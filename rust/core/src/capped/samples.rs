@@ -1,18 +1,30 @@
 //! Micro-batches that give and take samples.
+use crate::Groups;
 use crate::capped::limits::{Caps, Load, Room};
+use crate::partition::sorted_by;
 
 /// Samples of one step, by their position in ascending order of cost, and their sums.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MicroBatch {
     /// Ascending, and so ascending by cost.
     pub samples: Vec<u32>,
-    pub cost: u64,
     pub load: Load,
+}
+
+impl MicroBatch {
+    pub fn cost(&self) -> u64 {
+        self.load.cost
+    }
+
+    /// The same with ascending samples, once all were put in from the costliest down.
+    pub fn reversed(mut self) -> Self {
+        self.samples.reverse();
+        self
+    }
 }
 
 /// The samples of one step in ascending order of (cost, length, index).
 pub(crate) struct Samples {
-    pub costs: Vec<u64>,
     pub room: Room,
     /// The index of each sample in the caller's order.
     pub original: Vec<u32>,
@@ -20,49 +32,65 @@ pub(crate) struct Samples {
 
 impl Samples {
     pub fn new(lengths: &[i64], costs: &[u64], limits: &Caps<'_>) -> Self {
-        let mut original: Vec<u32> = (0..costs.len() as u32).collect();
-        original.sort_unstable_by_key(|&sample| (costs[sample as usize], lengths[sample as usize], sample));
-        Self {
-            costs: original.iter().map(|&sample| costs[sample as usize]).collect(),
-            room: Room::new(lengths, limits, &original),
-            original,
-        }
+        let given: Vec<u32> = (0..costs.len() as u32).collect();
+        let by_length = sorted_by(&given, |sample| lengths[sample as usize] as u64);
+        let original = sorted_by(&by_length, |sample| costs[sample as usize]);
+        Self { room: Room::new(lengths, costs, limits, &original), original }
     }
 
     pub fn len(&self) -> usize {
-        self.costs.len()
+        self.original.len()
+    }
+
+    /// The samples in the caller's order.
+    pub fn as_given(&self) -> Vec<u32> {
+        let mut given = vec![0; self.len()];
+        for (sample, &index) in (0..).zip(&self.original) {
+            given[index as usize] = sample;
+        }
+        given
     }
 
     pub fn cost(&self, sample: u32) -> u64 {
-        self.costs[sample as usize]
+        self.room.cost(sample)
     }
 
-    pub fn batch(&self, samples: impl IntoIterator<Item = u32>) -> MicroBatch {
-        let mut batch = MicroBatch::default();
-        samples.into_iter().for_each(|sample| self.add(&mut batch, sample));
-        batch
+    /// A micro-batch of these samples, which ascend.
+    pub fn batch(&self, samples: Vec<u32>) -> MicroBatch {
+        MicroBatch { load: self.room.of(&samples), samples }
     }
 
-    pub fn accepts(&self, batch: &MicroBatch, sample: u32) -> bool {
-        self.room.holds(self.room.with(batch.load, sample))
+    /// Micro-batches from every sample's number of one, which is below `count`.
+    pub fn batches(&self, labels: &[u32], count: usize) -> Vec<MicroBatch> {
+        Groups::from_labels(labels, count).iter().map(|samples| self.batch(samples.to_vec())).collect()
     }
 
+    pub fn accepts(&self, load: Load, sample: u32) -> bool {
+        self.room.holds(self.room.with(load, sample))
+    }
+
+    /// Puts a sample behind the others.
+    pub fn push(&self, batch: &mut MicroBatch, sample: u32) {
+        batch.samples.push(sample);
+        batch.load = self.room.with(batch.load, sample);
+    }
+
+    /// Puts a sample in its place among the others.
     pub fn add(&self, batch: &mut MicroBatch, sample: u32) {
         let position = batch.samples.partition_point(|&other| other < sample);
         batch.samples.insert(position, sample);
         batch.load = self.room.with(batch.load, sample);
-        batch.cost += self.cost(sample);
     }
 
     pub fn remove(&self, batch: &mut MicroBatch, sample: u32) {
-        batch.load = self.room.without(batch.load, &batch.samples, sample);
-        batch.cost -= self.cost(sample);
-        batch.samples.retain(|&other| other != sample);
+        let position = batch.samples.partition_point(|&other| other < sample);
+        batch.samples.remove(position);
+        batch.load = self.room.left(batch.load, sample, &batch.samples);
     }
 
     /// Whether `batch` keeps its limits, and a sample at least, when `out` leaves it and `joining` comes.
     pub fn swaps(&self, batch: &MicroBatch, out: Option<u32>, joining: Option<u32>) -> bool {
-        let load = out.map_or(batch.load, |sample| self.room.without(batch.load, &batch.samples, sample));
+        let load = out.map_or(batch.load, |sample| self.room.without(batch.load, sample));
         let load = joining.map_or(load, |sample| self.room.with(load, sample));
         load.samples > 0 && self.room.holds(load)
     }

@@ -37,6 +37,9 @@ pub(crate) struct Search<'a> {
     pub tolerance: u64,
 }
 
+/// Samples of a micro-batch that are moved up in the time of a look-up when one leaves or joins.
+const MOVED_PER_LOOKUP: usize = 256;
+
 /// How many pairs a look-up tries on either side of the wanted gain before it gives up.
 const REACH: usize = 8;
 
@@ -81,7 +84,8 @@ impl Search<'_> {
     }
 
     /// Carries out a trade between two of `batches`.
-    pub fn carry_out(&self, trade: Trade, batches: &mut [MicroBatch], giver: usize, taker: usize) {
+    pub fn carry_out(&mut self, trade: Trade, batches: &mut [MicroBatch], giver: usize, taker: usize) {
+        self.spend((batches[giver].samples.len() + batches[taker].samples.len()) / MOVED_PER_LOOKUP);
         let mut hand_over = |sample, from: usize, to: usize| {
             self.samples.remove(&mut batches[from], sample);
             self.samples.add(&mut batches[to], sample);
@@ -97,15 +101,16 @@ impl Search<'_> {
     ///
     /// Finds what no single trade does, such as one costly sample for several cheap ones. **O(m log m)**.
     pub fn deal_anew(&mut self, pair: [&MicroBatch; 2], ahead: [u64; 2]) -> Option<[MicroBatch; 2]> {
-        let mut pool: Vec<u32> = pair.iter().flat_map(|batch| &batch.samples).copied().collect();
-        pool.sort_unstable();
+        let mut pool = [&pair[0].samples[..], &pair[1].samples].concat();
+        pool.sort(); // two runs, which this only merges
         self.spend(pool.len());
         let mut sides = [MicroBatch::default(), MicroBatch::default()];
         for sample in pool.into_iter().rev() {
-            let cheaper = usize::from(ahead[0] + sides[0].cost > ahead[1] + sides[1].cost);
-            let side = [cheaper, 1 - cheaper].into_iter().find(|&side| self.samples.accepts(&sides[side], sample))?;
-            self.samples.add(&mut sides[side], sample);
+            let cheaper = usize::from(ahead[0] + sides[0].cost() > ahead[1] + sides[1].cost());
+            let mut order = [cheaper, 1 - cheaper].into_iter();
+            let side = order.find(|&side| self.samples.accepts(sides[side].load, sample))?;
+            self.samples.push(&mut sides[side], sample);
         }
-        sides.iter().all(|side| side.load.samples > 0).then_some(sides)
+        sides.iter().all(|side| side.load.samples > 0).then(|| sides.map(MicroBatch::reversed))
     }
 }

@@ -28,7 +28,7 @@ const PEAK: usize = 48;
 
 /// The same for lengths as [`Lengths`] checks them, and a cap of at least 0.
 pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
-    let mut rooms = Rooms::new();
+    let mut rooms = Rooms::new([FULL]);
     let mut labels = Vec::with_capacity(lengths.len());
     for piece in pieces(lengths) {
         labels.extend(piece.iter().map(|&length| {
@@ -36,7 +36,7 @@ pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
                 Some(bin) => (bin, rooms.room(bin)),
                 None => (rooms.open(), max_tokens),
             };
-            rooms.set(bin, (room - length).max(FULL));
+            rooms.set(bin, [(room - length).max(FULL)]);
             bin as u32
         }));
     }
@@ -44,58 +44,66 @@ pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
 }
 
 /// The room of a bin that is closed even to a sample of no tokens.
-pub(crate) const FULL: i64 = -1;
+const FULL: i64 = -1;
 
-/// The room of every bin in a binary tree of maxima: `tree[leaves + bin]` is a bin's room, `tree[i]` the larger of
-/// `tree[2 * i]` and `tree[2 * i + 1]`; leaves without a bin are full.
+/// The room of every bin, as one number or several, in a binary tree of maxima: `tree[leaves + bin]` is a bin's room,
+/// `tree[i]` the larger of `tree[2 * i]` and `tree[2 * i + 1]`, number by number; leaves without a bin are full.
 ///
 /// Wider nodes, compared in vector registers, took as long: what they save in levels they lose when the maximum of
 /// a node is taken again.
-pub(crate) struct Rooms {
-    tree: Vec<i64>,
+pub(crate) struct Rooms<T, const N: usize> {
+    tree: Vec<[T; N]>,
+    full: [T; N],
     leaves: usize,
     bins: usize,
 }
 
-impl Rooms {
-    pub fn new() -> Self {
-        Self { tree: vec![FULL; 2], leaves: 1, bins: 0 }
-    }
-
-    fn room(&self, bin: usize) -> i64 {
-        self.tree[self.leaves + bin]
+impl<T: Copy + Ord> Rooms<T, 1> {
+    fn room(&self, bin: usize) -> T {
+        self.tree[self.leaves + bin][0]
     }
 
     /// The first bin with room for `length`.
-    fn first(&self, length: i64) -> Option<usize> {
-        if self.tree[1] < length {
+    fn first(&self, length: T) -> Option<usize> {
+        if self.tree[1][0] < length {
             return None;
         }
         let mut node = 1;
         while node < self.leaves {
             node *= 2;
-            node += usize::from(self.tree[node] < length);
+            node += usize::from(self.tree[node][0] < length);
         }
         Some(node - self.leaves)
     }
+}
 
-    /// The first bin with room for `length` here and for `amount` in another tree of the same bins; passes over the
-    /// nodes without room in either, so bins that are full in one way and not in the other may cost more than O(log b).
-    pub fn first_with_both(&self, length: i64, other: &Self, amount: i64) -> Option<usize> {
+impl<T: Copy + Ord, const N: usize> Rooms<T, N> {
+    /// No bin yet; `full` is the room of one that is closed.
+    pub fn new(full: [T; N]) -> Self {
+        Self { tree: vec![full; 2], full, leaves: 1, bins: 0 }
+    }
+
+    /// The first bin whose every number is as large as that of `needs`, and which has room indeed. A node may be as large
+    /// and none of its bins: the search looks at `most` nodes, and then at the last bin only.
+    pub fn first_of(&self, needs: &[T; N], most: usize, has_room: impl Fn(usize) -> bool) -> Option<usize> {
         let mut node = 1;
-        while node > 0 {
-            if self.tree[node] >= length && other.tree[node] >= amount {
-                if node >= self.leaves {
-                    return Some(node - self.leaves);
-                }
+        for _ in 0..most {
+            let large = self.tree[node].iter().zip(needs).all(|(room, need)| room >= need);
+            if large && node < self.leaves {
                 node *= 2;
-            } else {
-                // On to the subtree at the right, up from the last child of a node.
-                node >>= node.trailing_ones();
-                node += usize::from(node > 0);
+                continue;
             }
+            if large && has_room(node - self.leaves) {
+                return Some(node - self.leaves);
+            }
+            // On to the subtree at the right, up from the last child of a node.
+            node >>= node.trailing_ones();
+            if node == 0 {
+                return None;
+            }
+            node += 1;
         }
-        None
+        self.bins.checked_sub(1).filter(|&last| has_room(last))
     }
 
     /// The number of a new bin, which is full until its room is set.
@@ -107,12 +115,13 @@ impl Rooms {
         self.bins - 1
     }
 
-    pub fn set(&mut self, bin: usize, room: i64) {
+    pub fn set(&mut self, bin: usize, room: [T; N]) {
         let mut node = self.leaves + bin;
         self.tree[node] = room;
         while node > 1 {
             node /= 2;
-            let largest = self.tree[2 * node].max(self.tree[2 * node + 1]);
+            let mut largest = self.tree[2 * node];
+            largest.iter_mut().zip(&self.tree[2 * node + 1]).for_each(|(one, &other)| *one = other.max(*one));
             if self.tree[node] == largest {
                 break;
             }
@@ -122,7 +131,7 @@ impl Rooms {
 
     /// Doubles the leaves: the old tree becomes the left half of the new one, level by level.
     fn grow(&mut self) {
-        let mut grown = vec![FULL; 4 * self.leaves];
+        let mut grown = vec![self.full; 4 * self.leaves];
         grown[1] = self.tree[1];
         let mut width = 1;
         while width <= self.leaves {

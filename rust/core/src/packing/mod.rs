@@ -3,6 +3,6 @@ mod first_fit;
 mod splitting;
 
 pub use first_fit::first_fit;
-pub(crate) use first_fit::{FULL, Rooms, pack_first_fit};
+pub(crate) use first_fit::{Rooms, pack_first_fit};
 pub use splitting::split;
 pub(crate) use splitting::split_bins;

@@ -5,6 +5,7 @@ mod sort;
 use crate::weights::{Values, Weight, Weights};
 use crate::{Error, Groups, Result, memory};
 pub(crate) use differencing::partition;
+pub(crate) use sort::sorted_by;
 use std::num::NonZeroUsize;
 
 /// How many items every part holds.
