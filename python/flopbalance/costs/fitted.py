@@ -89,12 +89,13 @@ class FittedCost:
             object.__setattr__(self, name, as_amount(getattr(self, name), name))
         object.__setattr__(self, "per_pair", as_coefficient(self.per_pair, "per_pair"))
         object.__setattr__(self, "windows", as_windows(self.windows))
-        object.__setattr__(self, "intervals", _as_intervals(self.intervals))
-        for name in ("holdout_error", "tokens_only_error"):
-            if not (isinstance(getattr(self, name), float) and math.isnan(getattr(self, name))):
-                object.__setattr__(self, name, as_amount(getattr(self, name), name))
         for name in ("micro_batches", "longest"):
             object.__setattr__(self, name, as_count(getattr(self, name), name, minimum=0))
+        for name in ("holdout_error", "tokens_only_error"):
+            error = getattr(self, name)
+            if not (isinstance(error, float) and math.isnan(error)):  # what is not known
+                object.__setattr__(self, name, as_amount(error, name))
+        object.__setattr__(self, "intervals", _intervals(self.intervals))
 
     def flops(self, lengths: npt.ArrayLike) -> Floats:
         """Return the seconds of each sequence; named like the method of every other cost.
@@ -163,17 +164,6 @@ class FittedCost:
         return self.per_micro_batch + batches.sums(self.flops(batches.lengths))
 
 
-def _as_intervals(intervals: Any) -> dict[str, tuple[float, float]]:
-    """Return pairs of floats by the name of a coefficient."""
-    try:
-        checked = {name: (float(low), float(high)) for name, (low, high) in intervals.items()}
-    except (AttributeError, TypeError, ValueError, OverflowError):
-        checked = None
-    if checked is None or not checked.keys() <= TERMS.keys():
-        raise ValueError(f"intervals must be pairs of numbers, of {', '.join(TERMS)}, got {quoted(intervals)}")
-    return checked
-
-
 def fit(
     micro_batches: MicroBatchesLike,
     seconds: npt.ArrayLike,
@@ -239,6 +229,13 @@ def _squares(lengths: Ints, per_pair: int, windows: tuple[tuple[int, int], ...])
         raise ValueError("windows_of must attend somewhere: without attention there is no c2 to fit")
     pairs = _core.curve_flops_rounded(lengths, 0, 0, per_pair, list(windows)) / weight
     return 2 * pairs - lengths
+
+
+def _intervals(intervals: Any) -> dict[str, tuple[float, float]]:
+    try:
+        return {name: (as_amount(low, name), as_amount(high, name)) for name, (low, high) in intervals.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"intervals must be pairs of numbers by coefficient, got {quoted(intervals)}") from None
 
 
 def _medians(batches: MicroBatches, times: Floats) -> tuple[MicroBatches, Floats]:
