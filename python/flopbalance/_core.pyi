@@ -1,5 +1,6 @@
 """The compiled core; private."""
 
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, final, overload
 
 import numpy as np
@@ -83,7 +84,7 @@ def sum_flops(lengths: npt.ArrayLike, terms: list[tuple[int, int]]) -> Floats: .
 def plan(lengths: Ints, costs: Weights, request: PlanRequest) -> _Plan: ...
 def dp_schedule(
     total_lengths: npt.ArrayLike,
-    rollout_indices: npt.ArrayLike,
+    rollout_indices: npt.ArrayLike | Sequence[Hashable],
     global_batch_size: SupportsIndex,
     costs: CostFunction | None,
     request: PlanRequest,

@@ -189,17 +189,6 @@ class FittedCost:
         return seconds
 
 
-def _as_intervals(intervals: Any) -> dict[str, tuple[float, float]]:
-    """Return pairs of floats by the name of a coefficient."""
-    try:
-        checked = {name: (float(low), float(high)) for name, (low, high) in intervals.items()}
-    except (AttributeError, TypeError, ValueError, OverflowError):
-        checked = None
-    if checked is None or not checked.keys() <= TERMS.keys():
-        raise ValueError(f"intervals must be pairs of numbers, of {', '.join(TERMS)}, got {quoted(intervals)}")
-    return checked
-
-
 def fit(
     micro_batches: MicroBatchesLike,
     seconds: npt.ArrayLike,
