@@ -25,7 +25,7 @@ use crate::Groups;
 use crate::partition::partition;
 use cheapest::Cheapest;
 use level_ranks::{Ranks, level_ranks};
-use level_rows::Rows;
+use level_rows::{Rows, row_time, sort_into_rows};
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
 use samples::{MicroBatch, Samples};
@@ -122,6 +122,11 @@ const TOLERANCE: u32 = 15;
 
 /// The shortest of several starts, each with as many micro-batches as its objective may want.
 fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>, count: usize) -> Vec<Draft> {
+    if count == samples.len() {
+        // Alone in its micro-batch, every sample is where any start puts it.
+        let alone: Vec<u32> = (0..count as u32).collect();
+        return vec![Draft::new(samples.batches(&alone, count), problem)];
+    }
     if let WholeObjective::Pipeline { .. } = problem.objective {
         return pipeline_drafts(problem, samples, packed, count);
     }
@@ -130,17 +135,14 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
         split_costliest(samples, &mut batches, count);
         keep_shortest(&mut drafts, Draft::new(batches, problem));
     };
-    // Where every sample is alone in its micro-batch, all starts are one.
-    if count < samples.len() {
-        let width = problem.dp_size;
-        let mut cheapest = Cheapest::new(samples, width);
-        for evenness in [EVEN, EVEN / 4] {
-            deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
-        }
-        drop(cheapest);
-        deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
-        Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
+    let width = problem.dp_size;
+    let mut cheapest = Cheapest::new(samples, width);
+    for evenness in [EVEN, EVEN / 4] {
+        deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
     }
+    drop(cheapest);
+    deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
+    Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
     add(packed);
     drafts
 }
@@ -196,13 +198,12 @@ struct Draft {
 impl Draft {
     /// Deals micro-batches to ranks, as many to each.
     fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
-        let rows = Rows::new(&mut batches, problem.dp_size);
-        let row_time = rows.time();
+        sort_into_rows(&mut batches);
         let costs: Vec<u64> = batches.iter().map(|batch| batch.cost()).collect();
         let parts = partition(&costs, problem.dp_size, true);
         let ranks = Ranks::new(&parts, problem.objective.stages());
         let time = match problem.objective {
-            WholeObjective::MicroBatch => row_time,
+            WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
             _ => ranks.time(&batches) + problem.overhead(batches.len()),
         };
         Self { batches, ranks, time }

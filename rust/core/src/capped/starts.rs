@@ -1,6 +1,6 @@
 //! First micro-batches that keep the limits, from which the search starts.
 use crate::capped::bins::Bins;
-use crate::capped::cheapest::{Cheapest, Entry, entry};
+use crate::capped::cheapest::{Cheapest, Entry};
 use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::packing::pack_first_fit;
@@ -165,7 +165,7 @@ impl Row {
             let (mut class, mut most) = (0, 0);
             start += left.order[start..].partition_point(|&sample| {
                 let needs = (class.max(cheapest.class_of(sample)), most.max(samples.cost(sample)));
-                let fits = cheapest.from(needs.0).is_some_and(|(cost, _, _)| cost + needs.1 <= ceiling);
+                let fits = cheapest.from(needs.0).is_some_and(|first| first.cost() + needs.1 <= ceiling);
                 if fits {
                     (class, most) = needs; // from here on by those that have room for this one too
                 }
@@ -182,21 +182,21 @@ impl Row {
     fn place(&mut self, samples: &Samples, sample: u32, cheapest: &mut Cheapest, width: usize, ceiling: u64) -> bool {
         let position = if self.loads.len() < width {
             self.loads.push(Load::default());
-            self.loads.len() as u32 - 1
+            self.loads.len() - 1
         } else {
             let first = cheapest.from(cheapest.class_of(sample));
-            let full = |&(_, _, position): &Entry| !samples.accepts(self.loads[position as usize], sample);
-            let first = if first.as_ref().is_some_and(full) { self.scan(samples, sample) } else { first };
-            let Some((_, _, position)) = first.filter(|&(cost, _, _)| cost + samples.cost(sample) <= ceiling) else {
+            let full = |first: Entry| !samples.accepts(self.loads[first.position()], sample);
+            let first = if first.is_some_and(full) { self.scan(samples, sample) } else { first };
+            let Some(first) = first.filter(|first| first.cost() + samples.cost(sample) <= ceiling) else {
                 return false;
             };
-            cheapest.remove(position);
-            position
+            cheapest.remove(first.position());
+            first.position()
         };
-        let load = &mut self.loads[position as usize];
-        *load = samples.room.with(*load, sample);
-        cheapest.add(&samples.room, *load, position);
-        self.placed.push((sample, position));
+        let load = samples.room.with(self.loads[position], sample);
+        self.loads[position] = load;
+        cheapest.add(&samples.room, load, position as u32);
+        self.placed.push((sample, position as u32));
         true
     }
 
@@ -205,7 +205,7 @@ impl Row {
         let start = sample as usize % self.loads.len();
         let positions = (start..self.loads.len()).chain(0..start).take(MOST_SCANNED);
         let with_room = positions.filter(|&position| samples.accepts(self.loads[position], sample));
-        with_room.map(|position| entry(self.loads[position], position as u32)).min()
+        with_room.map(|position| Entry::new(self.loads[position], position as u32)).min()
     }
 }
 

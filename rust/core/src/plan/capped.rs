@@ -15,8 +15,9 @@ const MOST_REPEATED: usize = 1 << 24;
 
 /// Plans every step within the cap.
 ///
-/// `exponent` is that of the costs: one of them is 2^exponent of what was given.
-pub(crate) fn plan_capped<'a, W: Weight>(
+/// `exponent` is that of the costs: one of them is 2^exponent of what was given. `S` is what they are added up in: samples
+/// that are repeated may carry a sum past the type that holds the sum of all.
+pub(crate) fn plan_capped<'a, W: Weight, S: Weight + From<W>>(
     limits: &Limits<'_>,
     costs: &[W],
     exponent: i32,
@@ -24,21 +25,21 @@ pub(crate) fn plan_capped<'a, W: Weight>(
     request: &Request<'_>,
     how: &Capped<'_>,
 ) -> Result<Vec<Step<'a>>> {
-    let mut planner = Planner { limits, costs, exponent, request, how, carried: vec![] };
+    let mut planner: Planner<'_, W, S> = Planner { limits, costs, exponent, request, how, carried: vec![] };
     steps.iter().enumerate().map(|(number, samples)| planner.step(number, samples)).collect()
 }
 
-struct Planner<'a, W> {
+struct Planner<'a, W, S> {
     limits: &'a Limits<'a>,
     costs: &'a [W],
     exponent: i32,
     request: &'a Request<'a>,
     how: &'a Capped<'a>,
     /// What every rank was given so far; of no rank before a step has samples for all.
-    carried: Vec<W>,
+    carried: Vec<S>,
 }
 
-impl<W: Weight> Planner<'_, W> {
+impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     fn step<'s>(&mut self, step: usize, samples: &'s [u32]) -> Result<Step<'s>> {
         let mut samples = Cow::Borrowed(samples);
         let mut planned = self.plan(&samples);
@@ -79,7 +80,7 @@ impl<W: Weight> Planner<'_, W> {
             effort: self.how.effort,
         };
         if samples.len() >= problem.dp_size {
-            self.carried.resize(problem.dp_size, W::default());
+            self.carried.resize(problem.dp_size, S::default());
         }
         let mut least_first: Vec<usize> = (0..self.carried.len()).collect();
         least_first.sort_by(|&one, &other| self.carried[one].order(self.carried[other]));
@@ -87,8 +88,8 @@ impl<W: Weight> Planner<'_, W> {
         let of_rank = planned.len() / self.carried.len();
         for (rank, carried) in self.carried.iter_mut().enumerate() {
             let items = (rank * of_rank..(rank + 1) * of_rank).flat_map(|micro_batch| planned.get(micro_batch));
-            let costs = items.map(|&item| self.costs[samples[item as usize] as usize]);
-            *carried = costs.fold(*carried, W::saturating_plus);
+            let costs = items.map(|&item| self.costs[samples[item as usize] as usize].into());
+            *carried = costs.fold(*carried, S::saturating_plus);
         }
         Ok(planned)
     }
@@ -104,7 +105,7 @@ impl<W: Weight> Planner<'_, W> {
         let overhead = times_power_of_two(pipeline.micro_batch_overhead(), -self.exponent);
         let bits = exponent_above(overhead) + exponent_above(samples.len() as f64 + stages as f64);
         let doublings = stages.next_power_of_two().trailing_zeros() as i32;
-        let (costs, scale) = whole(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
+        let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
         let objective = match self.how.objective {
             Objective::Step => WholeObjective::Step,
             Objective::MicroBatch => WholeObjective::MicroBatch,
@@ -159,8 +160,8 @@ mod tests {
         let cap = Cap::new(NonZeroU64::MIN);
         let request = Request::new(NonZeroUsize::MIN, Packing::Capped(cap, how));
         let limits = Limits { tokens: vec![1; costs.len()].into(), max_tokens: 1, extra: None };
-        let planner =
-            Planner { limits: &limits, costs, exponent, request: &request, how: &how, carried: vec![W::default()] };
+        let carried = vec![W::default()];
+        let planner = Planner { limits: &limits, costs, exponent, request: &request, how: &how, carried };
         let steps = Steps::new(costs.len(), None, None, OnLeftover::Drop).unwrap();
         planner.whole(steps.iter().next().unwrap())
     }

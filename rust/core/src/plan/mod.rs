@@ -68,15 +68,13 @@ fn plan_kept(
     let steps = Steps::new(limits.tokens.len(), request.rollout_ids, request.global_batch_size, request.on_leftover)?;
     let planned = match (&request.packing, &costs.values) {
         (Packing::Capped(_, how), Values::U64(values)) => {
-            // Repeated samples may carry a sum of theirs past 64 bits.
-            let values: Vec<u128> = values.iter().map(|&cost| cost.into()).collect();
-            plan_capped(limits, &values, costs.exponent, &steps, request, how)
+            plan_capped::<_, u128>(limits, values, costs.exponent, &steps, request, how)
         }
         (Packing::Capped(_, how), Values::U128(values)) => {
-            plan_capped(limits, values, costs.exponent, &steps, request, how)
+            plan_capped::<_, u128>(limits, values, costs.exponent, &steps, request, how)
         }
         (Packing::Capped(_, how), Values::F64(values)) => {
-            plan_capped(limits, values, costs.exponent, &steps, request, how)
+            plan_capped::<_, f64>(limits, values, costs.exponent, &steps, request, how)
         }
         (_, Values::U64(values)) => plan_published(limits, values, &steps, request),
         (_, Values::U128(values)) => plan_published(limits, values, &steps, request),
