@@ -83,7 +83,7 @@ impl<'a> Rows<'a> {
         if self.batch(top).samples.len() == 1 || peak < mean + search.tolerance {
             return false;
         }
-        let partners = self.lowest(row..row + 1, search.tolerance);
+        let partners = self.lowest(row..=row, search.tolerance);
         for &partner in &partners {
             if self.trade(search, top, partner, Gain::level(self.below_peak(partner))) {
                 return true;

@@ -175,7 +175,7 @@ fn pipeline_drafts(
         }
         if let Some(mut batches) = deal_to_cheapest(samples, count) {
             split_costliest(samples, &mut batches, count);
-            let costliest = batches.iter().map(|batch| batch.cost()).max().unwrap_or(0);
+            let costliest = batches.iter().map(MicroBatch::cost).max().unwrap_or(0);
             if worth_while(problem.objective.stages() * costliest) {
                 keep_shortest(&mut drafts, Draft::new(batches, problem));
             }
@@ -199,7 +199,7 @@ impl Draft {
     /// Deals micro-batches to ranks, as many to each.
     fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
         sort_into_rows(&mut batches);
-        let costs: Vec<u64> = batches.iter().map(|batch| batch.cost()).collect();
+        let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
         let parts = partition(&costs, problem.dp_size, true);
         let ranks = Ranks::new(&parts, problem.objective.stages());
         let time = match problem.objective {

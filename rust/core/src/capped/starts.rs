@@ -36,7 +36,9 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
         let lengths: Vec<i64> = order.iter().map(|&sample| samples.room.length(sample) as i64).collect();
         let bins = pack_first_fit(&lengths, max_tokens);
         for (label, bin) in (0..).zip(bins.iter()) {
-            bin.iter().for_each(|&i| labels[order[i as usize] as usize] = label);
+            for &i in bin {
+                labels[order[i as usize] as usize] = label;
+            }
         }
         return samples.batches(&labels, bins.len());
     }

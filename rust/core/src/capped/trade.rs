@@ -102,7 +102,7 @@ impl Search<'_> {
     /// Finds what no single trade does, such as one costly sample for several cheap ones. **O(m log m)**.
     pub fn deal_anew(&mut self, pair: [&MicroBatch; 2], ahead: [u64; 2]) -> Option<[MicroBatch; 2]> {
         let mut pool = [&pair[0].samples[..], &pair[1].samples].concat();
-        pool.sort(); // two runs, which this only merges
+        pool.sort_unstable();
         self.spend(pool.len());
         let mut sides = [MicroBatch::default(), MicroBatch::default()];
         for sample in pool.into_iter().rev() {
