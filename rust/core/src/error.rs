@@ -248,6 +248,13 @@ pub enum Error {
         /// Micro-batches per rank come in multiples of this.
         micro_batch_multiple: usize,
     },
+    /// The machine has no room for what the work would hold.
+    OutOfMemory {
+        /// About so much at its peak.
+        bytes: usize,
+    },
+    /// The caller of [`interruptible`](crate::interruptible) said stop.
+    Interrupted,
 }
 
 /// What kind of refusal an [`Error`] is.
@@ -260,6 +267,10 @@ pub enum Kind {
     Schedule,
     /// An exact result does not fit the promised type.
     Overflow,
+    /// The machine has too little memory.
+    Memory,
+    /// Nothing is wrong with the input; the caller wanted no answer any more.
+    Interrupted,
 }
 
 impl Error {
@@ -268,6 +279,8 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::CostOverflow { .. } | Self::PairsOverflow => Kind::Overflow,
+            Self::OutOfMemory { .. } => Kind::Memory,
+            Self::Interrupted => Kind::Interrupted,
             Self::Oversize { .. }
             | Self::AllOversize { .. }
             | Self::TooFewRollouts { .. }
@@ -392,11 +405,13 @@ impl fmt::Display for Error {
         match self.kind() {
             Kind::Value => self.write_value(f),
             Kind::Schedule => self.write_schedule(f),
-            Kind::Overflow => match self {
+            Kind::Overflow | Kind::Memory | Kind::Interrupted => match self {
                 Self::CostOverflow { index, length } => {
                     write!(f, "lengths[{index}] = {length} costs more FLOPs than the result can hold")
                 }
-                _ => f.write_str("lengths hold more pairs of tokens than 128 bits count"),
+                Self::PairsOverflow => f.write_str("lengths hold more pairs of tokens than 128 bits count"),
+                Self::OutOfMemory { bytes } => write!(f, "the call needs about {bytes} bytes, which are not there"),
+                _ => f.write_str("the call was interrupted"),
             },
         }
     }

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! so a model is a handful of integers, a [`CostCurve`].
-use crate::{Error, Result};
+use crate::interrupt::Work;
+use crate::{Error, Result, memory};
 
 /// Cost of a sequence as a function of its length; all coefficients are FLOPs.
 ///
@@ -48,6 +49,7 @@ impl CostCurve {
     ///
     /// Computes in **O(n)** time. Refuses a negative length and a cost beyond 63 bits, by index.
     pub fn flops_each(&self, lengths: &[i64]) -> Result<Vec<i64>> {
+        memory::ensure(lengths.len(), size_of::<i64>())?;
         if let Some(costs) = self.fast(lengths) {
             return Ok(costs);
         }
@@ -58,6 +60,7 @@ impl CostCurve {
     ///
     /// Computes in **O(n)** time. Refuses a negative length and a cost beyond 128 bits, by index.
     pub fn flops_rounded(&self, lengths: &[i64]) -> Result<Vec<f64>> {
+        memory::ensure(lengths.len(), 2 * size_of::<f64>())?;
         if let Some(costs) = self.fast(lengths) {
             return Ok(costs.into_iter().map(|cost| cost as f64).collect());
         }
@@ -94,7 +97,9 @@ impl CostCurve {
 
     /// All costs in 128-bit arithmetic; refuses what `convert` does not hold.
     fn careful<T>(&self, lengths: &[i64], convert: impl Fn(u128) -> Option<T>) -> Result<Vec<T>> {
+        let mut work = Work::default();
         let one = |(index, &length)| {
+            work.did(4);
             let cost = self.flops(non_negative(index, length)?);
             cost.and_then(&convert).ok_or(Error::CostOverflow { index, length })
         };
@@ -128,13 +133,16 @@ pub struct Moments {
 ///
 /// Computes in **O(n)** time per window.
 pub fn moments(lengths: &[i64], windows: &[u64]) -> Result<Moments> {
+    memory::ensure(lengths.len(), size_of::<u64>())?;
     let lengths = lengths.iter().enumerate().map(|(index, &length)| non_negative(index, length));
     let lengths = lengths.collect::<Result<Vec<_>>>()?;
     let sum = |term: &dyn Fn(u128) -> u128| {
-        lengths
-            .iter()
-            .try_fold(0u128, |sum, &length| sum.checked_add(term(u128::from(length))))
-            .ok_or(Error::PairsOverflow)
+        let mut work = Work::default();
+        let add = |sum: u128, &length: &u64| {
+            work.did(4);
+            sum.checked_add(term(u128::from(length)))
+        };
+        lengths.iter().try_fold(0, add).ok_or(Error::PairsOverflow)
     };
     let pairs = |length: u128| length * (length + 1) / 2;
     Ok(Moments {

@@ -1,5 +1,6 @@
 //! Groups of items (parts, bins, micro-batches) as ranges of one flat array.
-use crate::{Error, Result};
+use crate::interrupt::{Work, pieces};
+use crate::{Error, Result, memory};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -25,8 +26,10 @@ impl Groups {
     /// **O(n + groups)** time.
     pub(crate) fn from_labels(labels: &[u32], groups: usize) -> Self {
         let mut ranges = vec![0..0; groups];
-        for &label in labels {
-            ranges[label as usize].end += 1;
+        for piece in pieces(labels) {
+            for &label in piece {
+                ranges[label as usize].end += 1;
+            }
         }
         let mut next = 0;
         for range in &mut ranges {
@@ -35,10 +38,14 @@ impl Groups {
             next += size;
         }
         let mut items = vec![0; labels.len()];
-        for (item, &label) in (0..).zip(labels) {
-            let end = &mut ranges[label as usize].end;
-            items[*end as usize] = item;
-            *end += 1;
+        let mut item = 0;
+        for piece in pieces(labels) {
+            for &label in piece {
+                let end = &mut ranges[label as usize].end;
+                items[*end as usize] = item;
+                *end += 1;
+                item += 1;
+            }
         }
         Self { items, ranges }
     }
@@ -48,6 +55,8 @@ impl Groups {
     /// Computes in **O(n + bound)** time.
     pub fn from_sizes(items: &[i64], sizes: &[i64], bound: usize) -> Result<Self> {
         let bound = bound.min(u32::MAX as usize);
+        memory::ensure(bound, 1)?;
+        memory::ensure(items.len().saturating_add(sizes.len()), 12)?;
         let mut seen = vec![false; bound];
         let read = |&item: &i64| {
             let index = usize::try_from(item).ok().filter(|&index| index < bound);
@@ -90,7 +99,9 @@ impl Groups {
             return self;
         }
         let mut labels = vec![0; bound];
+        let mut work = Work::default();
         for (label, items) in (0..).zip(self.iter()) {
+            work.did(items.len());
             for &item in items {
                 labels[item as usize] = label;
             }
@@ -122,7 +133,9 @@ impl Groups {
         let mut items = Vec::with_capacity(self.items.len());
         let mut offsets = Vec::with_capacity(self.len() + 1);
         offsets.push(0);
+        let mut work = Work::default();
         for group in self.iter() {
+            work.did(1 + group.len());
             items.extend(group.iter().map(|&item| i64::from(item)));
             offsets.push(items.len() as i64);
         }

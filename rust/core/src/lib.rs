@@ -13,7 +13,7 @@
 //! | what a schedule comes to | [`measure`] |
 //!
 //! Everything is deterministic: every comparison is a total order, no clock and no random number decides, and there
-//! are no threads. Input that breaks a rule is an [`Error`] that carries the data; nothing panics on it.
+//! are no threads; a long call can be stopped, see [`interruptible`]. Input that breaks a rule is an [`Error`] that carries the data; nothing panics on it.
 //!
 //! # Examples
 //! ```
@@ -43,8 +43,10 @@ mod capped;
 mod error;
 mod flops;
 mod groups;
+mod interrupt;
 mod lengths;
 mod measure;
+mod memory;
 mod packing;
 mod partition;
 mod plan;
@@ -54,6 +56,7 @@ mod weights;
 pub use error::{Error, Kind, Result};
 pub use flops::{CostCurve, Moments, moments};
 pub use groups::Groups;
+pub use interrupt::interruptible;
 pub use lengths::Lengths;
 pub use measure::{Layout, Measures, measure};
 pub use packing::{first_fit, split};

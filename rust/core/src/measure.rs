@@ -3,7 +3,8 @@
 //! A micro-batch costs the sum of its samples. Where ranks meet once a step, the step takes as long as the largest sum
 //! of a rank; where they meet at every micro-batch, as long as the costliest first micro-batch, plus the costliest
 //! second, and so on; and where each rank is a pipeline, as long as the largest [`rank_time`].
-use crate::{Error, Pipeline, Result};
+use crate::interrupt::{Work, pieces};
+use crate::{Error, Pipeline, Result, memory};
 use std::num::NonZeroUsize;
 use std::ops::{Add, Mul};
 
@@ -128,14 +129,19 @@ pub struct Measures {
 /// ```
 pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Result<Measures> {
     if let Some(&sample) =
-        layout.samples.iter().find(|&&sample| usize::try_from(sample).map_or(true, |s| s >= costs.len()))
+        pieces(layout.samples).flatten().find(|&&sample| usize::try_from(sample).map_or(true, |s| s >= costs.len()))
     {
         return Err(Error::NoItem { item: sample, bound: costs.len() });
     }
+    memory::ensure(layout.micro_batch_offsets.len(), PEAK)?;
     let of = |sample: &i64| costs[*sample as usize];
-    let micro_batch_costs: Vec<f64> =
-        layout.micro_batches().map(|samples| samples.iter().map(of).fold(0.0, |sum, cost| sum + cost)).collect();
-    let costliest: Vec<f64> = layout.micro_batches().map(|samples| largest(samples.iter().map(of))).collect();
+    let mut work = Work::default();
+    let (mut micro_batch_costs, mut costliest) = (Vec::new(), Vec::new());
+    for samples in layout.micro_batches() {
+        work.did(1 + 4 * samples.len());
+        micro_batch_costs.push(samples.iter().map(of).fold(0.0, |sum, cost| sum + cost));
+        costliest.push(largest(samples.iter().map(of)));
+    }
     let of_rank = micro_batch_costs.len() / layout.dp_size;
     let further_stages = (pipeline.stages() - 1) as f64;
     let steps = layout.micro_batches_per_step.len();
@@ -168,6 +174,9 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Resul
     measures.micro_batch_costs = micro_batch_costs;
     Ok(measures)
 }
+
+/// Bytes that are held of each micro-batch, where each is a step of its own.
+const PEAK: usize = 80;
 
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "sums of small whole numbers are exact")]

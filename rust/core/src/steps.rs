@@ -1,4 +1,5 @@
 //! Steps: consecutive runs of whole rollouts.
+use crate::interrupt::{Work, pieces};
 use crate::{Error, OnLeftover, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -70,15 +71,21 @@ pub(crate) fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [
     if (first..).zip(samples).all(|(position, &sample)| position == sample as usize) {
         return Cow::Borrowed(&values[first..first + samples.len()]);
     }
-    samples.iter().map(|&sample| values[sample as usize]).collect()
+    let mut gathered = Vec::with_capacity(samples.len());
+    for piece in pieces(samples) {
+        gathered.extend(piece.iter().map(|&sample| values[sample as usize]));
+    }
+    gathered.into()
 }
 
 /// Samples rollout by rollout, and where each rollout ends.
 fn by_rollout(ids: &[i64]) -> (Vec<u32>, Vec<usize>) {
     let mut numbers = HashMap::new();
+    let mut work = Work::default();
     let labels: Vec<u32> = ids
         .iter()
         .map(|&id| {
+            work.did(4);
             let next = numbers.len() as u32;
             *numbers.entry(id).or_insert(next)
         })

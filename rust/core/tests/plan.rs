@@ -299,7 +299,7 @@ fn pipelines_are_checked_and_an_overhead_is_in_the_unit_of_costs() {
 #[test]
 fn the_published_parts_answer_by_themselves() {
     let lengths = Lengths::new(&[11, 0, 1, 9]).unwrap();
-    let mut bins = first_fit(lengths, 10);
+    let mut bins = first_fit(lengths, 10).unwrap();
     assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[1, 2, 3]]);
     split(&mut bins, 3, lengths).unwrap();
     assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[3], &[2, 1]]);

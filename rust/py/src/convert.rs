@@ -1,7 +1,7 @@
 //! What crosses the boundary, by name: words, numbers, the arguments of `plan`, refusals.
 use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, Weights};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
-use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -10,6 +10,12 @@ pub type Ints<'py> = PyReadonlyArray1<'py, i64>;
 pub type Answer<T> = Result<T, Refused>;
 
 pyo3::import_exception!(flopbalance.errors, ScheduleError);
+
+/// Runs the core away from the interpreter; a signal, as that of Ctrl-C, ends it with what its handler raised.
+pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> core::Result<T> + Send) -> core::Result<T> {
+    let signalled = || Python::attach(|py| py.check_signals().map_err(|raised| raised.restore(py)).is_err());
+    py.detach(|| core::interruptible(signalled, work))
+}
 
 /// The one place where a refusal becomes an exception.
 pub struct Refused(PyErr);
@@ -21,6 +27,8 @@ impl Refused {
         Self(match error.kind() {
             core::Kind::Schedule => ScheduleError::new_err(text),
             core::Kind::Overflow => PyOverflowError::new_err(text),
+            core::Kind::Memory => PyMemoryError::new_err(text),
+            core::Kind::Interrupted => Python::attach(|py| PyErr::fetch(py)),
             _ => PyValueError::new_err(text),
         })
     }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule(gil_used = false)]
 mod _core {
+    use crate::convert::detached;
     use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule};
     use flopbalance_core::{self as core, CostCurve, Groups, Lengths, Pipeline};
     use numpy::{IntoPyArray, PyReadonlyArray1};
@@ -26,7 +27,7 @@ mod _core {
     #[pyfunction]
     fn check_lengths(py: Python<'_>, lengths: Ints<'_>, name: &str) -> Answer<()> {
         let lengths = lengths.as_slice()?;
-        let checked = py.detach(|| Lengths::new(lengths));
+        let checked = detached(py, || Lengths::new(lengths));
         checked.map(drop).map_err(|error| Refused::named(&error, &[("lengths", name)]))
     }
 
@@ -37,8 +38,7 @@ mod _core {
         checked.map_err(|error| Refused::named(&error, &[("weights", name)]))
     }
 
-    fn arrays(py: Python<'_>, groups: Groups) -> (Array<'_>, Array<'_>) {
-        let (items, offsets) = py.detach(|| groups.flat());
+    fn arrays(py: Python<'_>, (items, offsets): (Vec<i64>, Vec<i64>)) -> (Array<'_>, Array<'_>) {
         (items.into_pyarray(py), offsets.into_pyarray(py))
     }
 
@@ -53,9 +53,9 @@ mod _core {
         names: (String, String),
     ) -> Answer<(Array<'py>, Array<'py>)> {
         let weights = weights.read(&names.0)?;
-        let groups = py.detach(|| {
+        let groups = detached(py, || {
             let groups = core::karmarkar_karp(&weights, parts, sizes.0)?;
-            Ok(if ascending { groups.ascending() } else { groups })
+            Ok(if ascending { groups.ascending() } else { groups }.flat())
         });
         let groups = groups.map_err(|e| Refused::named(&e, &[("weights", &names.0), ("parts", &names.1)]))?;
         Ok(arrays(py, groups))
@@ -65,7 +65,7 @@ mod _core {
     #[pyfunction]
     fn first_fit<'py>(py: Python<'py>, lengths: Ints<'py>, max_tokens: u64) -> Answer<(Array<'py>, Array<'py>)> {
         let lengths = lengths.as_slice()?;
-        let bins = py.detach(|| Ok::<_, core::Error>(core::first_fit(Lengths::new(lengths)?, max_tokens)))?;
+        let bins = detached(py, || Ok(core::first_fit(Lengths::new(lengths)?, max_tokens)?.flat()))?;
         Ok(arrays(py, bins))
     }
 
@@ -79,10 +79,10 @@ mod _core {
         lengths: Ints<'py>,
     ) -> Answer<(Array<'py>, Array<'py>)> {
         let (items, sizes, lengths) = (items.as_slice()?, sizes.as_slice()?, lengths.as_slice()?);
-        let bins = py.detach(|| {
+        let bins = detached(py, || {
             let mut bins = Groups::from_sizes(items, sizes, lengths.len())?;
             core::split(&mut bins, target, Lengths::new(lengths)?)?;
-            Ok(bins)
+            Ok(bins.flat())
         });
         Ok(arrays(py, bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?))
     }
@@ -96,7 +96,7 @@ mod _core {
         request: PlanRequest<'py>,
     ) -> Answer<Plan<'py>> {
         let (lengths, costs, request) = (lengths.as_slice()?, costs.read("costs")?, request.read()?);
-        let plan = py.detach(|| core::plan(Lengths::new(lengths)?, &costs, &request))?;
+        let plan = detached(py, || core::plan(Lengths::new(lengths)?, &costs, &request))?;
         Ok(Plan::new(py, plan))
     }
 
@@ -111,16 +111,28 @@ mod _core {
     ) -> Answer<Measures<'py>> {
         let (layout, costs) = (schedule.layout()?, costs.as_slice()?);
         let pipeline = Pipeline::new(pipeline_stages, micro_batch_overhead)?;
-        Ok(Measures::new(py, py.detach(|| core::measure(&layout, costs, &pipeline))?))
+        Ok(Measures::new(py, detached(py, || core::measure(&layout, costs, &pipeline))?))
+    }
+
+    /// The items of every group as a list, where groups end at `offsets` after the start of the first.
+    fn lists<'py, 'a, T>(py: Python<'py>, items: &'a [T], offsets: &[i64]) -> PyResult<Bound<'py, PyList>>
+    where
+        &'a T: IntoPyObject<'py>,
+    {
+        let within = |offset: i64| (offset - offsets[0]) as usize;
+        let groups = offsets.windows(2).enumerate().map(|(number, ends)| {
+            if number % 1024 == 0 {
+                py.check_signals()?;
+            }
+            PyList::new(py, &items[within(ends[0])..within(ends[1])])
+        });
+        PyList::new(py, groups.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// `items[offsets[g]..offsets[g + 1]]` for every group g, as lists.
     #[pyfunction]
     fn group_lists<'py>(py: Python<'py>, items: Ints<'py>, offsets: Ints<'py>) -> Answer<Bound<'py, PyList>> {
-        let (items, offsets) = (items.as_slice()?, offsets.as_slice()?);
-        let groups = offsets.windows(2).map(|ends| PyList::new(py, &items[ends[0] as usize..ends[1] as usize]));
-        let groups = groups.collect::<PyResult<Vec<_>>>()?;
-        Ok(PyList::new(py, groups)?)
+        Ok(lists::<i64>(py, items.as_slice()?, offsets.as_slice()?)?)
     }
 
     /// The published nested lists: every rank's samples, and its micro-batches as positions in them.
@@ -130,15 +142,10 @@ mod _core {
         let largest = ranks.iter().map(|(samples, _)| samples.len()).max().unwrap_or(0);
         // A position stands in every rank's lists: one integer object serves them all.
         let positions: Vec<Bound<'py, PyInt>> = (0..largest).map(|position| PyInt::new(py, position)).collect();
-        let mut partitions = Vec::with_capacity(ranks.len());
-        let mut micro_batches = Vec::with_capacity(ranks.len());
-        for (samples, offsets) in ranks {
-            partitions.push(PyList::new(py, samples)?);
-            let within = |offset: i64| (offset - offsets[0]) as usize;
-            let of_rank = offsets.windows(2).map(|ends| PyList::new(py, &positions[within(ends[0])..within(ends[1])]));
-            micro_batches.push(PyList::new(py, of_rank.collect::<PyResult<Vec<_>>>()?)?);
-        }
-        Ok((PyList::new(py, partitions)?, PyList::new(py, micro_batches)?))
+        let partitions = ranks.iter().map(|(samples, _)| PyList::new(py, *samples));
+        let partitions = PyList::new(py, partitions.collect::<PyResult<Vec<_>>>()?)?;
+        let micro_batches = ranks.iter().map(|(_, offsets)| lists::<Bound<PyInt>>(py, &positions, offsets));
+        Ok((partitions, PyList::new(py, micro_batches.collect::<PyResult<Vec<_>>>()?)?))
     }
 
     /// Exact FLOPs of each sequence; `windows` holds (window, FLOPs per pair).
@@ -151,7 +158,7 @@ mod _core {
         windows: Vec<(u64, u64)>,
     ) -> Answer<Array<'py>> {
         let lengths = lengths.as_slice()?;
-        let flops = py.detach(|| CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths))?;
+        let flops = detached(py, || CostCurve::new(per_token, 0, per_pair, windows).flops_each(lengths))?;
         Ok(flops.into_pyarray(py))
     }
 
@@ -166,14 +173,14 @@ mod _core {
         windows: Vec<(u64, u64)>,
     ) -> Answer<Array<'py, f64>> {
         let (lengths, curve) = (lengths.as_slice()?, CostCurve::new(per_token, per_square, per_pair, windows));
-        Ok(py.detach(|| curve.flops_rounded(lengths))?.into_pyarray(py))
+        Ok(detached(py, || curve.flops_rounded(lengths))?.into_pyarray(py))
     }
 
     /// Tokens, causal pairs and the pairs within each window, summed over the sequences.
     #[pyfunction]
     fn length_moments(py: Python<'_>, lengths: Ints<'_>, windows: Vec<u64>) -> Answer<(u128, u128, Vec<u128>)> {
         let lengths = lengths.as_slice()?;
-        let moments = py.detach(|| core::moments(lengths, &windows))?;
+        let moments = detached(py, || core::moments(lengths, &windows))?;
         Ok((moments.tokens, moments.pairs, moments.window_pairs))
     }
 }

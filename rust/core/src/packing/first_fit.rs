@@ -1,5 +1,6 @@
 //! First fit: every sample goes to the lowest-numbered bin that still has room for it.
-use crate::{Groups, Lengths};
+use crate::interrupt::pieces;
+use crate::{Groups, Lengths, Result, memory};
 
 /// Packs samples in the given order into bins of `max_tokens`; a sample longer than that gets a bin of its own.
 ///
@@ -13,29 +14,32 @@ use crate::{Groups, Lengths};
 /// ```
 /// use flopbalance_core::{Lengths, first_fit};
 ///
-/// let bins = first_fit(Lengths::new(&[11, 0, 1])?, 10);
+/// let bins = first_fit(Lengths::new(&[11, 0, 1])?, 10)?;
 /// assert_eq!(bins.iter().collect::<Vec<_>>(), [&[0][..], &[1, 2]]);
 /// # Ok::<(), flopbalance_core::Error>(())
 /// ```
-#[must_use]
-pub fn first_fit(lengths: Lengths<'_>, max_tokens: u64) -> Groups {
-    pack_first_fit(&lengths, i64::try_from(max_tokens).unwrap_or(i64::MAX))
+pub fn first_fit(lengths: Lengths<'_>, max_tokens: u64) -> Result<Groups> {
+    memory::ensure(lengths.len(), PEAK)?;
+    Ok(pack_first_fit(&lengths, i64::try_from(max_tokens).unwrap_or(i64::MAX)))
 }
+
+/// Bytes that are held of each sample at the peak, where each has a bin of its own.
+const PEAK: usize = 48;
 
 /// The same for lengths as [`Lengths`] checks them, and a cap of at least 0.
 pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
     let mut rooms = Rooms::new([FULL]);
-    let labels: Vec<u32> = lengths
-        .iter()
-        .map(|&length| {
+    let mut labels = Vec::with_capacity(lengths.len());
+    for piece in pieces(lengths) {
+        labels.extend(piece.iter().map(|&length| {
             let (bin, room) = match rooms.first(length) {
                 Some(bin) => (bin, rooms.room(bin)),
                 None => (rooms.open(), max_tokens),
             };
             rooms.set(bin, [(room - length).max(FULL)]);
             bin as u32
-        })
-        .collect();
+        }));
+    }
     Groups::from_labels(&labels, rooms.bins)
 }
 

@@ -1,5 +1,6 @@
 //! Splitting bins until there are as many as wanted.
-use crate::{Error, Groups, Lengths, Result};
+use crate::interrupt::Work;
+use crate::{Error, Groups, Lengths, Result, memory};
 use std::collections::BinaryHeap;
 
 /// Splits the bin of the largest token sum (at a tie, the last) until there are `target` bins or only
@@ -23,8 +24,12 @@ pub fn split(bins: &mut Groups, target: usize, lengths: Lengths<'_>) -> Result<(
     if let Some(&item) = bins.items.iter().find(|&&item| item as usize >= lengths.len()) {
         return Err(Error::NoItem { item: item.into(), bound: lengths.len() });
     }
+    memory::ensure(bins.items.len(), PEAK)?;
     split_bins(bins, target, &lengths)
 }
+
+/// Bytes that are held of each sample at the peak, where each has a bin of its own.
+const PEAK: usize = 48;
 
 /// Empty bins beyond this many are a slip rather than a wish.
 const MOST_EMPTY: usize = 1 << 24;
@@ -39,6 +44,7 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) -> R
     let mut divisible: BinaryHeap<(i64, usize)> =
         bins.iter().enumerate().filter(|(_, items)| items.len() > 1).map(|(bin, items)| (sum(items), bin)).collect();
     let mut second_half = Vec::new();
+    let mut work = Work::default();
     while bins.len() < target {
         let Some((total, bin)) = divisible.pop() else { return Ok(()) };
         let range = bins.ranges[bin].clone();
@@ -51,6 +57,7 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) -> R
             return Ok(());
         }
         let items = &mut bins.items[range.start as usize..range.end as usize];
+        work.did(8 + items.len());
         items.sort_by(longest_first); // stable; halves are in order already
         let (mut first, mut second, mut kept) = (0, 0, 0);
         for i in 0..items.len() {

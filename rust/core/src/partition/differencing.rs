@@ -15,6 +15,7 @@
 //! Source: N. Karmarkar and R. M. Karp, *The differencing method of set partitioning*, UCB/CSD 82/113, 1982.
 use super::sort::ascending;
 use crate::groups::Groups;
+use crate::interrupt::Work;
 use crate::weights::Weight;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -126,6 +127,7 @@ struct Differencing<'a, W> {
     heap: BinaryHeap<Full<W>>,
     /// Sets taken out of a state during a merge.
     taken: Vec<Set<W>>,
+    work: Work,
 }
 
 impl<'a, W: Weight> Differencing<'a, W> {
@@ -140,6 +142,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
             next: vec![0; n],
             heap: BinaryHeap::new(),
             taken: Vec::new(),
+            work: Work::default(),
         }
     }
 
@@ -191,6 +194,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
         let start = slot as usize * self.k;
         self.arena[start] = heaviest;
         for m in 1..self.k {
+            self.work.did(1);
             if let Some(set) = self.leading_single() {
                 self.arena[start + m] = set;
             } else {
@@ -206,6 +210,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     /// Two full states: the i-th heaviest of A takes in the i-th lightest of B.
     fn merge(&mut self, a: Full<W>, b: Full<W>) -> Full<W> {
+        self.work.did(self.k);
         self.sort_slot(a);
         self.sort_slot(b);
         let (a_start, b_start) = (a.slot as usize * self.k, b.slot as usize * self.k);
@@ -222,6 +227,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
     fn absorb(&mut self, full: Full<W>, few: &[Set<W>], few_first: bool) -> Full<W> {
         let mut open = Open { slot: full.slot, run: full.run as usize, heap: self.k - full.run as usize };
         let mut largest = full.largest;
+        self.work.did(few.len());
         self.taken.clear();
         for _ in few {
             let lightest = self.take_lightest(&mut open);
@@ -244,6 +250,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
             a.sum + b.sum
         } else {
             let (mut sum, mut item) = (a.sum, b.first());
+            self.work.did((b.tie >> 32) as usize);
             loop {
                 sum = sum + self.weights[item as usize];
                 if item == b.last {
@@ -332,6 +339,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
     /// The final sets with their items.
     fn groups(&mut self, last: Full<W>) -> Groups {
         self.sort_slot(last);
+        let mut work = Work::default();
         let mut items = Vec::with_capacity(self.weights.len());
         let ranges = self
             .sets(last.slot)
@@ -339,6 +347,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
             .map(|set| {
                 let start = items.len() as u32;
                 let mut item = set.first();
+                work.did((set.tie >> 32) as usize);
                 for _ in 0..set.tie >> 32 {
                     items.push(item);
                     item = self.next[item as usize];
@@ -353,6 +362,16 @@ impl<'a, W: Weight> Differencing<'a, W> {
 fn sort_descending<W: Weight>(sets: &mut [Set<W>]) {
     /// Up to here insertion sort is faster.
     const SMALL: usize = 20;
+    /// From here on a sort takes long enough to be stopped in the middle.
+    const LARGE: usize = 1 << 20;
+    if sets.len() >= LARGE {
+        let mut work = Work::default();
+        sets.sort_unstable_by(|a, b| {
+            work.did(1);
+            Set::descending(a, b)
+        });
+        return;
+    }
     if sets.len() > SMALL {
         sets.sort_unstable_by(Set::descending);
         return;

@@ -3,7 +3,7 @@ mod differencing;
 mod sort;
 
 use crate::weights::{Values, Weight, Weights};
-use crate::{Error, Groups, Result};
+use crate::{Error, Groups, Result, memory};
 pub(crate) use differencing::partition;
 pub(crate) use sort::sorted_by;
 use std::num::NonZeroUsize;
@@ -60,12 +60,16 @@ pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, sizes: PartSiz
     if sizes == PartSizes::Equal && n % k != 0 {
         return Err(Error::UnevenParts { parts: k, weights: n });
     }
+    memory::ensure(n, PEAK)?;
     Ok(match &weights.values {
         Values::U64(weights) => partition_into(weights, k, sizes),
         Values::U128(weights) => partition_into(weights, k, sizes),
         Values::F64(weights) => partition_into(weights, k, sizes),
     })
 }
+
+/// Bytes that are held of each weight at the peak, the answer included.
+const PEAK: usize = 72;
 
 fn partition_into<W: Weight>(weights: &[W], k: usize, sizes: PartSizes) -> Groups {
     match sizes {

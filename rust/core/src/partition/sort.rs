@@ -1,4 +1,5 @@
 //! Ascending order by (weight, index), in linear time.
+use crate::interrupt::{Work, pieces};
 use crate::weights::Weight;
 
 /// Below this many items a comparison sort is faster than counting digits.
@@ -24,7 +25,11 @@ pub(crate) fn ascending<W: Weight>(weights: &[W]) -> Vec<u32> {
         return entries.into_iter().map(|entry| entry.index).collect();
     }
     let mut order: Vec<u32> = (0..weights.len() as u32).collect();
-    order.sort_by(|&a, &b| weights[a as usize].order(weights[b as usize]));
+    let mut work = Work::default();
+    order.sort_by(|&a, &b| {
+        work.did(1);
+        weights[a as usize].order(weights[b as usize])
+    });
     order
 }
 
@@ -63,17 +68,21 @@ fn sort(entries: &mut [Entry], scratch: &mut [Entry]) {
 fn counting_pass(from: &[Entry], to: &mut [Entry], shift: u32) {
     let digit = |entry: &Entry| (entry.key >> shift) as usize & (BUCKETS - 1);
     let mut starts = [0_u32; BUCKETS];
-    for entry in from {
-        starts[digit(entry)] += 1;
+    for piece in pieces(from) {
+        for entry in piece {
+            starts[digit(entry)] += 1;
+        }
     }
     let mut next = 0;
     for start in &mut starts {
         next += std::mem::replace(start, next);
     }
-    for entry in from {
-        let position = &mut starts[digit(entry)];
-        to[*position as usize] = *entry;
-        *position += 1;
+    for piece in pieces(from) {
+        for entry in piece {
+            let position = &mut starts[digit(entry)];
+            to[*position as usize] = *entry;
+            *position += 1;
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! The published way, index for index: pack a step, bring the number of micro-batches up, deal them to ranks.
+use crate::interrupt::Work;
 use crate::packing::{pack_first_fit, split_bins};
 use crate::partition::partition;
 use crate::plan::limits::Limits;
@@ -70,7 +71,11 @@ fn deal<W: Weight>(micro_batches: &Groups, costs: &[W], request: &Request<'_>) -
         let labels: Vec<u32> = (0..count).map(|micro_batch| (micro_batch % ranks) as u32).collect();
         return Groups::from_labels(&labels, ranks);
     }
-    let sum = |items: &[u32]| items.iter().fold(W::default(), |sum, &item| sum + costs[item as usize]);
+    let mut work = Work::default();
+    let sum = |items: &[u32]| {
+        work.did(items.len());
+        items.iter().fold(W::default(), |sum, &item| sum + costs[item as usize])
+    };
     let sums: Vec<W> = micro_batches.iter().map(sum).collect();
     partition(&sums, ranks, true).ascending()
 }

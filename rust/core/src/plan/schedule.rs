@@ -1,5 +1,6 @@
 //! The planned steps as flat arrays.
 use crate::Groups;
+use crate::interrupt::Work;
 use crate::plan::limits::Kept;
 use crate::steps::Steps;
 use std::borrow::Cow;
@@ -36,10 +37,12 @@ impl Schedule {
     /// Puts the planned steps together, rank by rank, in terms of all samples and their own lengths.
     pub(crate) fn new(lengths: &[i64], kept: &Kept, steps: &Steps, planned: &[Step<'_>], dp_size: usize) -> Self {
         let mut schedule = Self { micro_batch_offsets: vec![0], ..Self::default() };
+        let mut work = Work::default();
         for rank in 0..dp_size {
             for (step, range) in planned.iter().zip(&steps.ranges) {
                 for &micro_batch in step.ranks.get(rank) {
                     let items = step.micro_batches.get(micro_batch as usize);
+                    work.did(8 + 4 * items.len());
                     let samples = items.iter().map(|&item| kept.original(step.samples[item as usize]));
                     schedule.samples.extend(samples.clone().map(i64::from));
                     schedule.is_padding.extend(items.iter().map(|&item| item as usize >= range.len()));

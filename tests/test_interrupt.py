@@ -1,0 +1,102 @@
+"""A signal ends any call soon, with what its handler raises."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import flopbalance as fb
+
+SAMPLES = 3_000_000
+LENGTHS = np.clip(np.random.default_rng(7).lognormal(7, 1, SAMPLES), 1, 32_768).astype(np.int64)
+COSTS = LENGTHS * (LENGTHS + 24_576)
+ROOTS = np.sqrt(LENGTHS)  # their sums round
+
+CALLS: dict[str, Callable[[], object]] = {
+    "equal parts": lambda: fb.get_seqlen_balanced_partitions(COSTS, 8, True),
+    "parts of rounding floats": lambda: fb.get_seqlen_balanced_partitions(ROOTS, 64, False),
+    "many parts": lambda: fb.get_seqlen_balanced_partitions(COSTS, SAMPLES // 4, False),
+    "first fit": lambda: fb.first_fit_pack(LENGTHS, 32_768),
+    "published plan": lambda: fb.plan(LENGTHS, costs=COSTS, dp_size=8, max_tokens=32_768, packing="flops"),
+    "plan within the cap": lambda: fb.plan(LENGTHS, costs=COSTS, dp_size=8, max_tokens=32_768, packing="capped"),
+    "rows within the cap": lambda: fb.plan(
+        LENGTHS, costs=COSTS, dp_size=64, max_tokens=32_768, packing="capped", objective="micro-batch"
+    ),
+    "steps within the cap": lambda: fb.plan(
+        LENGTHS, costs=COSTS, dp_size=8, max_tokens=32_768, packing="capped", global_batch_size=4_096
+    ),
+    "second budget": lambda: fb.plan(
+        LENGTHS, dp_size=8, max_tokens=32_768, packing="capped", extra_budget=(LENGTHS[::-1].copy(), 32_768)
+    ),
+}
+
+
+class Raised(Exception):
+    """What the handler of this test raises."""
+
+
+@pytest.fixture
+def fired() -> Iterator[list[float]]:
+    """When the alarm went off."""
+    times: list[float] = []
+
+    def handler(*_: object) -> None:
+        times.append(time.perf_counter())
+        raise Raised
+
+    before = signal.signal(signal.SIGALRM, handler)
+    yield times
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("delay", [0.05, 0.3, 0.9], ids=lambda delay: f"after {delay} s")
+def test_a_signal_ends_a_long_call(call: Callable[[], object], delay: float, fired: list[float]) -> None:
+    due = time.perf_counter() + delay
+    signal.setitimer(signal.ITIMER_REAL, delay)
+    with pytest.raises(Raised):
+        while True:  # a fast machine may end a call before the alarm
+            call()
+    ended = time.perf_counter()
+    assert ended - due < 0.2 and fired[0] - due < 0.2
+
+
+def test_other_threads_go_on(fired: list[float]) -> None:
+    """Signals belong to the main thread: what another one plans is not cut short."""
+    plans: list[fb.Schedule] = []
+
+    def call() -> None:
+        plans.append(fb.plan(LENGTHS[:1_000_000], dp_size=8, max_tokens=32_768, packing="first-fit"))
+
+    thread = threading.Thread(target=call)
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    with pytest.raises(Raised):
+        thread.start()
+        while True:
+            thread.join()
+            time.sleep(1)
+    thread.join()
+    assert fired and sorted(plans[0].samples.tolist()) == list(range(1_000_000))
+
+
+def test_a_handler_that_raises_nothing_changes_nothing() -> None:
+    seen: list[int] = []
+
+    def handler(*_: object) -> None:
+        # A handler may plan too, in the middle of a plan.
+        seen.append(fb.plan([3, 2, 1], dp_size=1, max_tokens=6, packing="capped").micro_batch_tokens.size)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.05)
+        parts = fb.get_seqlen_balanced_partitions(ROOTS, 64, False)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert set(seen) == {1}
+    assert parts == fb.get_seqlen_balanced_partitions(ROOTS, 64, False)
