@@ -488,7 +488,7 @@ def test_rows_are_dealt_to_any_number_of_ranks():
     lengths = np.random.RandomState(0).lognormal(7, 1, 140_000).astype(int).clip(1, 32_768)
     costs = lengths * (7000 + lengths)
     schedule = capped(lengths, costs=costs, dp_size=1024, max_tokens=32_768, objective="micro-batch")
-    assert report(schedule, costs, lengths, 32_768).as_dict()["micro_batch_excess"] < 0.2
+    assert report(schedule, costs, lengths, 32_768).as_dict()["micro_batch_excess"] < 0.21
 
 
 class TestLaws:

@@ -72,6 +72,7 @@ impl<'a> Rows<'a> {
     /// One step down for one row: a trade that levels its peak with a cheap micro-batch of the row, or the two dealt
     /// anew, or a trade with a micro-batch that has room below the peak of another row. `false` when there is none.
     fn lower_peak(&mut self, search: &mut Search<'_>, row: usize) -> bool {
+        search.work.did(self.width);
         let positions = row * self.width..(row + 1) * self.width;
         let cost = |position: usize| self.order[position].0;
         let Some(top) = positions.clone().max_by_key(|&position| (cost(position), Reverse(position))) else {

@@ -22,6 +22,7 @@ mod starts;
 mod trade;
 
 use crate::Groups;
+use crate::interrupt::Work;
 use crate::partition::partition;
 use cheapest::Cheapest;
 use level_ranks::{Ranks, level_ranks};
@@ -104,7 +105,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
             continue;
         }
         let lookups = problem.effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
-        draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance });
+        draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance, work: Work::default() });
         best = best.min(draft.time);
     }
     let best = drafts.iter().min_by_key(|draft| draft.time);

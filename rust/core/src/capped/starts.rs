@@ -3,6 +3,7 @@ use crate::capped::bins::Bins;
 use crate::capped::cheapest::{Cheapest, Entry};
 use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
+use crate::interrupt::Work;
 use crate::packing::pack_first_fit;
 use crate::partition::sorted_by;
 use std::cmp::Reverse;
@@ -25,6 +26,9 @@ pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
     others.into_iter().fold(batches, |best, other| if other.len() < best.len() { other } else { best })
 }
 
+/// Steps of [`Work`] in placing a sample.
+const STEPS_PER_SAMPLE: usize = 32;
+
 /// First fit in the caller's order; mixes costly and cheap samples where costs have little to do with lengths.
 pub(crate) fn first_fit_as_given(samples: &Samples) -> Vec<MicroBatch> {
     first_fit_of(samples, &samples.as_given())
@@ -43,7 +47,9 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
         return samples.batches(&labels, bins.len());
     }
     let mut bins = Bins::new(&samples.room);
+    let mut work = Work::default();
     for &sample in order {
+        work.did(STEPS_PER_SAMPLE);
         labels[sample as usize] = bins.put(sample);
     }
     samples.batches(&labels, bins.len())
@@ -54,8 +60,10 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
 pub(crate) fn split_costliest(samples: &Samples, batches: &mut Vec<MicroBatch>, target: usize) {
     let entry = |(position, batch): (usize, &MicroBatch)| (batch.samples.len() > 1).then_some((batch.cost(), position));
     let mut divisible: BinaryHeap<(u64, usize)> = batches.iter().enumerate().filter_map(entry).collect();
+    let mut work = Work::default();
     while batches.len() < target {
         let Some((_, position)) = divisible.pop() else { return };
+        work.did(STEPS_PER_SAMPLE * batches[position].samples.len());
         let mut halves = [MicroBatch::default(), MicroBatch::default()];
         for &sample in batches[position].samples.iter().rev() {
             let [first, second] = halves.each_ref().map(|half| (half.cost(), half.samples.len()));
@@ -154,10 +162,12 @@ impl Row {
     fn deal(samples: &Samples, left: &mut Left, cheapest: &mut Cheapest, width: usize, ceiling: u64) -> Self {
         let mut row = Self::default();
         let (mut start, mut missed, mut patience) = (0, false, PATIENCE);
+        let mut work = Work::default();
         while patience > 0 {
             let Some(position) = left.from(start) else { break };
             let sample = left.order[position];
             start = position + 1;
+            work.did(STEPS_PER_SAMPLE);
             if row.place(samples, sample, cheapest, width, ceiling) {
                 missed = false;
                 continue;
@@ -221,7 +231,9 @@ pub(crate) fn deal_to_cheapest(samples: &Samples, count: usize) -> Option<Vec<Mi
     let mut loads = vec![Load::default(); count];
     let mut cheapest: BinaryHeap<_> = (0..count).map(|position| Reverse((0, 0, position))).collect();
     let mut full = Vec::with_capacity(TRIES);
+    let mut work = Work::default();
     for sample in (0..samples.len() as u32).rev() {
+        work.did(STEPS_PER_SAMPLE);
         let position = loop {
             let entry @ Reverse((_, _, position)) = cheapest.pop()?;
             if samples.accepts(loads[position], sample) {
