@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -532,6 +535,76 @@ def planned(problem) -> Schedule:
     except ScheduleError:
         assume(False)
         raise
+
+
+def uniform(samples: int) -> np.ndarray:
+    return np.random.RandomState(0).randint(1, 100, samples)
+
+
+def opposed_budgets(samples: int) -> dict:
+    """Half of the micro-batches are full of tokens, half of the second amount, and nothing more fits into any."""
+    half = samples // 2
+    tokens, extra = ([*one * (half // 2), *[5] * (samples - half)] for one in ([995, 300], [300, 995]))
+    return {"lengths": tokens, "extra_budget": (extra, 999), "max_tokens": 999, "dp_size": 8}
+
+
+LOOSE = {"max_tokens": 10**9, "dp_size": 8}
+HOSTILE = {
+    "loose cap": lambda n: {"lengths": uniform(n), **LOOSE},
+    "loose cap, largest": lambda n: {"lengths": uniform(n), "max_tokens": 2**63 - 1, "dp_size": 1},
+    "loose cap, micro-batch": lambda n: {"lengths": uniform(n), "objective": "micro-batch", **LOOSE},
+    "loose cap, pipeline": lambda n: {"lengths": uniform(n), "objective": "pipeline", "pipeline_stages": 4, **LOOSE},
+    "loose cap, padded": lambda n: {"lengths": uniform(n), "padded": True, **LOOSE},
+    "loose caps": lambda n: {"lengths": uniform(n), "extra_budget": (uniform(n), 10**9), **LOOSE},
+    "no tokens": lambda n: {"lengths": np.zeros(n, int), "costs": uniform(n), **LOOSE},
+    "opposed budgets": opposed_budgets,
+    "opposed budgets, padded": lambda n: {"padded": True, **opposed_budgets(n)},
+    "nearly as many ranks": lambda n: {"lengths": uniform(n // 4), "max_tokens": 100, "dp_size": n // 5},
+}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+def test_four_times_the_samples_take_no_more_than_eight_times_as_long(hostile):
+    """Linear: 4; quadratic: 16."""
+
+    def seconds(samples: int) -> float:
+        problem = hostile(samples)
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            capped(**problem)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert seconds(48_000) < 8 * seconds(12_000)
+
+
+PEAK = """
+from flopbalance import plan
+
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024
+
+before = peak()
+plan([5], dp_size=2**18, max_tokens=10, packing="capped", on_shortage="repeat")
+print((peak() - before) / 2**18)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to tell the peak")
+def test_a_repeated_sample_takes_no_more_than_400_bytes():
+    """617 in 0.1.0, which made all its starts where there is only one plan."""
+    answer = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
+    assert float(answer.stdout) < 400
+
+
+def test_rows_are_dealt_to_any_number_of_ranks():
+    """0.1.0 left rows out above 2^27 pairs of a sample and a rank, and ended at 0.28 here."""
+    lengths = np.random.RandomState(0).lognormal(7, 1, 140_000).astype(int).clip(1, 32_768)
+    costs = lengths * (7000 + lengths)
+    schedule = capped(lengths, costs=costs, dp_size=1024, max_tokens=32_768, objective="micro-batch")
+    assert report(schedule, costs, lengths, 32_768).as_dict()["micro_batch_excess"] < 0.21
 
 
 class TestLaws:

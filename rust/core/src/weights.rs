@@ -278,11 +278,15 @@ fn scaled_to_integers(values: &[f64]) -> Option<(Vec<u64>, i32)> {
 /// Weights as whole numbers in proportion, and the power of two by which they were multiplied.
 ///
 /// Their total times 2^`doublings`, plus what takes `more` bits in units of the weights, stays below 2^62. Integers are
-/// unchanged where they allow that; floats are enlarged as far as 62 bits hold them.
-pub(crate) fn whole<W: Weight>(weights: &[W], doublings: i32, more: Option<i32>) -> (Vec<u64>, i32) {
-    let total = weights.iter().fold(W::default(), |sum, &weight| sum.saturating_plus(weight));
-    let mut bits = W::bits(total) + doublings;
-    if W::bits(total) == W::MOST_BITS {
+/// unchanged where they allow that; floats are enlarged as far as 62 bits hold them. `S` is what they are added up in.
+pub(crate) fn whole<W: Weight, S: Weight + From<W>>(
+    weights: &[W],
+    doublings: i32,
+    more: Option<i32>,
+) -> (Vec<u64>, i32) {
+    let total = weights.iter().fold(S::default(), |sum, &weight| sum.saturating_plus(weight.into()));
+    let mut bits = S::bits(total) + doublings;
+    if S::bits(total) == S::MOST_BITS {
         // The sum may have stopped at the largest number; no sum of so many is above this.
         let largest = weights.iter().fold(W::default(), |most, &weight| if weight > most { weight } else { most });
         bits = W::bits(largest) + exponent_above(weights.len() as f64) + doublings;
@@ -342,18 +346,23 @@ mod tests {
 
     #[test]
     fn whole_numbers_keep_proportions_below_the_limit() {
-        assert_eq!(whole(&[3_u64, 5], 0, None), (vec![3, 5], 0));
-        assert_eq!(whole(&[(1_u64 << 62) - 2, 1], 0, None), (vec![(1 << 62) - 2, 1], 0));
-        assert_eq!(whole(&[1_u64 << 62, 1 << 61, 3], 0, None), (vec![1 << 61, 1 << 60, 1], -1));
-        assert_eq!(whole(&[1_u64 << 60], 4, None), (vec![1 << 57], -3));
-        assert_eq!(whole(&[1_u64 << 60], 0, Some(63)), (vec![1 << 58], -2));
-        assert_eq!(whole(&[1_u128 << 100, 1 << 99], 0, None), (vec![1 << 61, 1 << 60], -39));
+        fn whole_of<W: Weight>(weights: &[W], doublings: i32, more: Option<i32>) -> (Vec<u64>, i32) {
+            whole::<W, W>(weights, doublings, more)
+        }
+        assert_eq!(whole_of(&[3_u64, 5], 0, None), (vec![3, 5], 0));
+        assert_eq!(whole_of(&[(1_u64 << 62) - 2, 1], 0, None), (vec![(1 << 62) - 2, 1], 0));
+        assert_eq!(whole_of(&[1_u64 << 62, 1 << 61, 3], 0, None), (vec![1 << 61, 1 << 60, 1], -1));
+        assert_eq!(whole_of(&[1_u64 << 60], 4, None), (vec![1 << 57], -3));
+        assert_eq!(whole_of(&[1_u64 << 60], 0, Some(63)), (vec![1 << 58], -2));
+        assert_eq!(whole_of(&[1_u128 << 100, 1 << 99], 0, None), (vec![1 << 61, 1 << 60], -39));
         // Sums beyond the type, as repeated samples may have them.
-        let (halves, scale) = whole(&[u128::MAX; 4], 0, None);
+        let (halves, scale) = whole_of(&[u128::MAX; 4], 0, None);
         assert_eq!((halves, scale), (vec![(1 << 59) - 1; 4], -69));
-        assert!(whole(&[f64::MAX; 100], 0, None).0.iter().sum::<u64>() < 1 << 62);
+        assert!(whole_of(&[f64::MAX; 100], 0, None).0.iter().sum::<u64>() < 1 << 62);
+        // Integers of 64 bits are added up in 128.
+        assert_eq!(whole::<u64, u128>(&[u64::MAX; 4], 0, None), (vec![(1 << 60) - 1; 4], -4));
         for values in [[1.5, 0.5, 0.1], [1e-310, 0.0, 5e-324], [1e300, 1e299, 1.0], [0.0; 3]] {
-            let (whole, _) = whole(&values, 2, None);
+            let (whole, _) = whole_of(&values, 2, None);
             assert!(whole.iter().map(|&value| u128::from(value)).sum::<u128>() * 4 < 1 << 62);
             assert!(whole.is_sorted_by_key(|&value| u64::MAX - value) || values[2] > values[1]);
         }

@@ -49,3 +49,62 @@ fn measures([tokens, extra]: [i32; 2]) -> [i32; MEASURES] {
     let smaller = |tokens_bits: u32, extra_bits: u32| (tokens << tokens_bits).min(extra << extra_bits);
     [tokens, extra, smaller(0, 0), smaller(2, 0), smaller(0, 2), smaller(4, 0), smaller(0, 4)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capped::limits::Caps;
+    use crate::capped::samples::Samples;
+    use proptest::prelude::*;
+
+    /// Bins of samples in their order, by both ways.
+    fn both_ways(lengths: &[i64], amounts: &[i64], caps: [i64; 2], padded: bool) -> [Vec<u32>; 2] {
+        let costs: Vec<u64> = (0..lengths.len() as u64).collect();
+        let caps = Caps { max_tokens: caps[0], padded, extra: Some((amounts, caps[1])) };
+        let samples = Samples::new(lengths, &costs, &caps);
+        let mut bins = Bins::new(&samples.room);
+        let mut loads: Vec<Load> = vec![];
+        let by_scan = |sample| {
+            let bin = loads.iter().position(|&load| samples.accepts(load, sample)).unwrap_or(loads.len());
+            loads.resize(loads.len().max(bin + 1), Load::default());
+            loads[bin] = samples.room.with(loads[bin], sample);
+            bin as u32
+        };
+        let all = 0..lengths.len() as u32;
+        [all.clone().map(|sample| bins.put(sample)).collect(), all.map(by_scan).collect()]
+    }
+
+    proptest! {
+        #[test]
+        fn equals_a_scan_of_all_bins(
+            samples in prop::collection::vec((0_i64..40, 0_i64..40), 1..300),
+            cap in 0_i64..60,
+            max_extra in prop::sample::select(vec![0_i64, 20, 100, 1 << 40]),
+            padded in any::<bool>(),
+        ) {
+            let (lengths, amounts): (Vec<i64>, Vec<i64>) = samples.into_iter().unzip();
+            let [bins, by_scan] = both_ways(&lengths, &amounts, [cap, max_extra], padded);
+            prop_assert_eq!(bins, by_scan);
+        }
+    }
+
+    #[test]
+    fn bins_that_are_full_in_one_way_each_are_passed_over() {
+        let (mut lengths, mut amounts) = ([995, 300].repeat(600), [300, 995].repeat(600));
+        lengths.extend([5; 400]);
+        amounts.extend([5; 400]);
+        let [bins, by_scan] = both_ways(&lengths, &amounts, [999, 999], false);
+        assert_eq!(bins, by_scan);
+        assert_eq!(bins.last(), Some(&1202));
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_ends_at_the_last_bin() {
+        // What fits nowhere is between two weights: every measure has bins that seem to have room.
+        let (mut lengths, mut amounts) = ([997, 900].repeat(600), [990, 994].repeat(600));
+        lengths.extend([4; 200]);
+        amounts.extend([8; 200]);
+        let [bins, by_scan] = both_ways(&lengths, &amounts, [999, 999], false);
+        assert_eq!(bins.last(), by_scan.last());
+    }
+}

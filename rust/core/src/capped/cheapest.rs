@@ -1,19 +1,28 @@
 //! The cheapest micro-batch of a row that has room for a sample.
 use crate::capped::limits::{Load, Room};
 use crate::capped::samples::Samples;
-use crate::partition::sorted_by;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A micro-batch's cost, its samples and its position in the row: the least is the one to fill.
-pub(crate) type Entry = (u64, u32, u32);
+/// A micro-batch's cost, samples and position in the row, in 64, 32 and 32 bits: the least is the one to fill.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry(u128);
 
-/// The entry of a micro-batch that is there.
-pub(crate) fn entry(load: Load, position: u32) -> Entry {
-    (load.cost, load.samples as u32, position)
+impl Entry {
+    const NONE: Self = Self(u128::MAX);
+
+    pub fn new(load: Load, position: u32) -> Self {
+        Self(u128::from(load.cost) << 64 | u128::from(load.samples) << 32 | u128::from(position))
+    }
+
+    pub fn cost(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    pub fn position(self) -> usize {
+        self.0 as u32 as usize
+    }
 }
-
-const NONE: Entry = (u64::MAX, u32::MAX, u32::MAX);
 
 /// The micro-batches of a row in classes by the longest sample that they have room for, under a tree of minima: those
 /// with room for a length are a run of classes up to the last. Every step takes **O(log n)** time for n samples.
@@ -32,19 +41,16 @@ pub(crate) struct Cheapest {
 impl Cheapest {
     /// No micro-batch yet of a row of `width`.
     pub fn new(samples: &Samples, width: usize) -> Self {
-        let (mut lengths, mut class_of) = (Vec::new(), vec![0; samples.len()]);
-        for sample in sorted_by(&samples.as_given(), |sample| samples.room.length(sample)) {
-            let length = samples.room.length(sample);
-            if lengths.last() != Some(&length) {
-                lengths.push(length);
-            }
-            class_of[sample as usize] = lengths.len() as u32 - 1;
-        }
+        let all = 0..samples.len() as u32;
+        let mut lengths: Vec<u64> = all.clone().map(|sample| samples.room.length(sample)).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let class = |sample| lengths.partition_point(|&length| length < samples.room.length(sample)) as u32;
         Self {
             classes: vec![BinaryHeap::new(); lengths.len()],
-            held: vec![(0, NONE); width],
-            tree: vec![NONE; 2 * lengths.len().next_power_of_two()],
-            class_of,
+            held: vec![(0, Entry::NONE); width],
+            tree: vec![Entry::NONE; 2 * lengths.len().next_power_of_two()],
+            class_of: all.map(class).collect(),
             lengths,
         }
     }
@@ -56,21 +62,29 @@ impl Cheapest {
 
     /// The least of the micro-batches of this class and the following.
     pub fn from(&self, class: u32) -> Option<Entry> {
-        let first = self.tree.len() / 2 + class as usize;
-        let (mut node, mut least) = (first, self.tree[first]);
+        let (class, first) = (class as usize, self.tree[1]);
+        if first == Entry::NONE {
+            return None;
+        }
+        if self.held[first.position()].0 >= class {
+            return Some(first); // as it is nearly always
+        }
+        let mut node = self.tree.len() / 2 + class;
+        let mut least = self.tree[node];
         while node > 1 {
-            // What follows a left child is beside it; a right one has nothing new.
-            least = least.min(self.tree[if node % 2 == 0 { node + 1 } else { first }]);
+            if node % 2 == 0 {
+                least = least.min(self.tree[node + 1]);
+            }
             node /= 2;
         }
-        (least != NONE).then_some(least)
+        (least != Entry::NONE).then_some(least)
     }
 
     /// Adds a micro-batch, unless it has room for none of the samples.
     pub fn add(&mut self, room: &Room, load: Load, position: u32) {
         let Some(longest) = room.longest_welcome(load) else { return };
         if let Some(class) = self.lengths.partition_point(|&length| length <= longest).checked_sub(1) {
-            let entry = entry(load, position);
+            let entry = Entry::new(load, position);
             self.held[position as usize] = (class, entry);
             self.classes[class].push(Reverse(entry));
             self.update(class);
@@ -78,26 +92,26 @@ impl Cheapest {
     }
 
     /// Takes out a micro-batch.
-    pub fn remove(&mut self, position: u32) {
-        let (class, _) = std::mem::replace(&mut self.held[position as usize], (0, NONE));
+    pub fn remove(&mut self, position: usize) {
+        let (class, _) = std::mem::replace(&mut self.held[position], (0, Entry::NONE));
         self.update(class);
     }
 
     /// Takes out all.
     pub fn clear(&mut self) {
-        while let Some((_, _, position)) = self.from(0) {
-            self.remove(position);
+        while let Some(first) = self.from(0) {
+            self.remove(first.position());
         }
     }
 
     /// Brings the tree up to date with a class.
     fn update(&mut self, class: usize) {
         let entries = &mut self.classes[class];
-        while entries.peek().is_some_and(|&Reverse(entry)| self.held[entry.2 as usize] != (class, entry)) {
+        while entries.peek().is_some_and(|&Reverse(entry)| self.held[entry.position()] != (class, entry)) {
             entries.pop();
         }
         let mut node = self.tree.len() / 2 + class;
-        self.tree[node] = entries.peek().map_or(NONE, |&Reverse(least)| least);
+        self.tree[node] = entries.peek().map_or(Entry::NONE, |&Reverse(least)| least);
         while node > 1 {
             node /= 2;
             let least = self.tree[2 * node].min(self.tree[2 * node + 1]);
@@ -105,6 +119,51 @@ impl Cheapest {
                 break;
             }
             self.tree[node] = least;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capped::limits::Caps;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn equals_a_scan_of_the_row(
+            lengths in prop::collection::vec(0_i64..12, 1..40),
+            padded in any::<bool>(),
+            steps in prop::collection::vec((0_usize..6, any::<prop::sample::Index>(), any::<bool>()), 0..80),
+        ) {
+            let costs: Vec<u64> = lengths.iter().map(|&length| length.unsigned_abs() * 7 % 5).collect();
+            let samples = Samples::new(&lengths, &costs, &Caps { max_tokens: 20, padded, extra: None });
+            let mut row: [Option<Load>; 6] = [None; 6];
+            let mut cheapest = Cheapest::new(&samples, row.len());
+            for (position, sample, clear) in steps {
+                let sample = sample.index(lengths.len()) as u32;
+                // A micro-batch takes the sample, or goes when it is full.
+                if row[position].is_some() {
+                    cheapest.remove(position);
+                }
+                let load = samples.room.with(row[position].unwrap_or_default(), sample);
+                row[position] = samples.room.holds(load).then_some(load);
+                if let Some(load) = row[position] {
+                    cheapest.add(&samples.room, load, position as u32);
+                }
+                if clear && position == 0 {
+                    cheapest.clear();
+                    row = [None; 6];
+                }
+                for sample in 0..lengths.len() as u32 {
+                    let open = (0..6).filter_map(|position| Some((row[position]?, position)));
+                    let open = open.filter(|&(load, _)| samples.accepts(load, sample));
+                    let first = open.min_by_key(|&(load, position)| (load.cost, load.samples, position));
+                    let found = cheapest.from(cheapest.class_of(sample));
+                    prop_assert_eq!(found.map(Entry::position), first.map(|(_, position)| position));
+                    prop_assert_eq!(found.map(Entry::cost), first.map(|(load, _)| load.cost));
+                }
+            }
         }
     }
 }

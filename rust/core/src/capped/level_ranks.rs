@@ -200,7 +200,8 @@ impl Pair<'_> {
         for [slow, fast] in self.traders() {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
             if let Some(trade) = search.trade(x, y, self.gain()) {
-                let change = self.change([slow, fast], [x.cost() - trade.gain, y.cost() + trade.gain], Move::Trade(trade));
+                let change =
+                    self.change([slow, fast], [x.cost() - trade.gain, y.cost() + trade.gain], Move::Trade(trade));
                 best = best.into_iter().chain(change).min_by_key(|change| change.time);
                 if best.as_ref().is_some_and(|change| change.time <= level) {
                     break;
@@ -216,7 +217,7 @@ impl Pair<'_> {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
             let ahead = [self.rank_times[0].time() - x.cost(), self.rank_times[1].time() - y.cost()];
             let anew = search.deal_anew([x, y], ahead)?;
-            self.change([slow, fast], anew.each_ref().map(|batch| batch.cost()), Move::DealAnew(anew))
+            self.change([slow, fast], anew.each_ref().map(MicroBatch::cost), Move::DealAnew(anew))
         })
     }
 

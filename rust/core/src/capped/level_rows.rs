@@ -10,42 +10,60 @@ const PARTNERS: usize = 16;
 /// Micro-batches that are passed in review in the time of a look-up.
 const PLACES_PER_LOOKUP: usize = 8;
 
+/// Sorts micro-batches into rows, costliest first; equal costs by their samples, so that the order is total.
+pub(crate) fn sort_into_rows(batches: &mut [MicroBatch]) {
+    batches.sort_by(|a, b| b.cost().cmp(&a.cost()).then_with(|| a.samples.cmp(&b.samples)));
+}
+
+/// The sum of the peaks of sorted rows.
+pub(crate) fn row_time(batches: &[MicroBatch], width: usize) -> u64 {
+    batches.iter().step_by(width).map(MicroBatch::cost).sum()
+}
+
 /// Micro-batches in rows of `width`.
 pub(crate) struct Rows<'a> {
     batches: &'a mut [MicroBatch],
     width: usize,
+    /// Cost and index of the micro-batch at every position, row by row.
+    order: Vec<(u64, u32)>,
     /// The highest cost of every row.
     peaks: Vec<u64>,
 }
 
 impl<'a> Rows<'a> {
-    /// Sorts the micro-batches into rows, costliest first; equal costs by their samples, so that the order is total.
+    /// Rows of micro-batches that are sorted into rows.
     pub fn new(batches: &'a mut [MicroBatch], width: usize) -> Self {
-        batches.sort_by(|a, b| b.cost().cmp(&a.cost()).then_with(|| a.samples.cmp(&b.samples)));
-        let peaks = batches.iter().step_by(width).map(|batch| batch.cost()).collect();
-        Self { batches, width, peaks }
+        let order = (0..).zip(&*batches).map(|(index, batch)| (batch.cost(), index)).collect();
+        let mut rows = Self { batches, width, order, peaks: vec![] };
+        rows.sort();
+        rows
     }
 
-    /// The sum of the peaks.
-    pub fn time(&self) -> u64 {
-        self.peaks.iter().sum()
+    fn sort(&mut self) {
+        let samples = |index: u32| &self.batches[index as usize].samples;
+        self.order.sort_by(|&(cost, a), &(other, b)| other.cmp(&cost).then_with(|| samples(a).cmp(samples(b))));
+        self.peaks = self.order.iter().step_by(self.width).map(|&(cost, _)| cost).collect();
+    }
+
+    fn batch(&self, position: usize) -> &MicroBatch {
+        &self.batches[self.order[position].1 as usize]
     }
 
     /// Lowers the peak of every row, over and over, until nothing worth while is gained or the look-ups are spent.
     /// Never raises the time: a row is always finished, since rows that are half done may sort into worse ones.
     pub fn level(mut self, search: &mut Search<'_>) {
         loop {
-            let before = self.time();
+            let before: u64 = self.peaks.iter().sum();
             for row in 0..self.peaks.len() {
                 if search.lookups == 0 {
                     return;
                 }
                 let steps = std::iter::from_fn(|| self.lower_peak(search, row).then_some(())).count();
                 if steps > 0 {
-                    self = Self::new(self.batches, self.width);
+                    self.sort();
                 }
             }
-            if before - self.time() < search.tolerance {
+            if before - self.peaks.iter().sum::<u64>() < search.tolerance {
                 return;
             }
         }
@@ -54,32 +72,37 @@ impl<'a> Rows<'a> {
     /// One step down for one row: a trade that levels its peak with a cheap micro-batch of the row, or the two dealt
     /// anew, or a trade with a micro-batch that has room below the peak of another row. `false` when there is none.
     fn lower_peak(&mut self, search: &mut Search<'_>, row: usize) -> bool {
+        search.work.did(self.width);
         let positions = row * self.width..(row + 1) * self.width;
-        let Some(top) = positions.clone().max_by_key(|&position| (self.batches[position].cost(), Reverse(position)))
-        else {
+        let cost = |position: usize| self.order[position].0;
+        let Some(top) = positions.clone().max_by_key(|&position| (cost(position), Reverse(position))) else {
             return false;
         };
-        let peak = self.batches[top].cost();
+        let peak = cost(top);
+        let mean = positions.clone().map(cost).sum::<u64>() / self.width as u64;
         self.peaks[row] = peak;
-        let mean = self.batches[positions.clone()].iter().map(|batch| batch.cost()).sum::<u64>() / self.width as u64;
-        if self.batches[top].samples.len() == 1 || peak < mean + search.tolerance {
+        if self.batch(top).samples.len() == 1 || peak < mean + search.tolerance {
             return false;
         }
-        for partner in self.lowest(positions.clone(), search.tolerance) {
+        let partners = self.lowest(row..=row, search.tolerance);
+        for &partner in &partners {
             if self.trade(search, top, partner, Gain::level(self.below_peak(partner))) {
                 return true;
             }
         }
-        for partner in self.lowest(positions.clone(), search.tolerance) {
-            let anew = search.deal_anew([&self.batches[top], &self.batches[partner]], [0, 0]);
+        for &partner in &partners {
+            let anew = search.deal_anew([self.batch(top), self.batch(partner)], [0, 0]);
             let lower = |[one, other]: &[MicroBatch; 2]| one.cost().max(other.cost()) + search.tolerance <= peak;
-            if let Some([one, other]) = anew.filter(lower) {
-                (self.batches[top], self.batches[partner]) = (one, other);
+            if let Some(anew) = anew.filter(lower) {
+                for (position, batch) in [top, partner].into_iter().zip(anew) {
+                    self.order[position].0 = batch.cost();
+                    self.batches[self.order[position].1 as usize] = batch;
+                }
                 return true;
             }
         }
-        search.spend(self.batches.len() / PLACES_PER_LOOKUP);
-        let elsewhere = (0..positions.start).chain(positions.end..self.batches.len());
+        search.spend(self.order.len() / PLACES_PER_LOOKUP);
+        let elsewhere = (0..row).chain(row + 1..self.peaks.len());
         self.lowest(elsewhere, search.tolerance).into_iter().any(|partner| {
             // A costlier row gets all it has room for, a cheaper one no more than this row has above its mean.
             let most = self.below_peak(partner);
@@ -90,26 +113,33 @@ impl<'a> Rows<'a> {
 
     /// By how much a micro-batch costs less than the peak of its row.
     fn below_peak(&self, position: usize) -> u64 {
-        self.peaks[position / self.width] - self.batches[position].cost()
+        self.peaks[position / self.width] - self.order[position].0
     }
 
-    /// The few of `positions` farthest below the peak of their row.
-    fn lowest(&self, positions: impl Iterator<Item = usize>, tolerance: u64) -> Vec<usize> {
-        let mut positions: Vec<usize> = positions.filter(|&position| self.below_peak(position) > tolerance).collect();
-        let key = |&position: &usize| (Reverse(self.below_peak(position)), position);
-        if positions.len() > PARTNERS {
-            positions.select_nth_unstable_by_key(PARTNERS, key);
-            positions.truncate(PARTNERS);
+    /// The few micro-batches of some rows that are farthest below the peak of their row, and more than `tolerance`.
+    fn lowest(&self, rows: impl Iterator<Item = usize>, tolerance: u64) -> Vec<usize> {
+        let mut lowest: Vec<(u64, usize)> = Vec::with_capacity(PARTNERS + 1);
+        let mut least = tolerance;
+        for row in rows {
+            let (start, peak) = (row * self.width, self.peaks[row]);
+            for (position, &(cost, _)) in (start..).zip(&self.order[start..start + self.width]) {
+                let below = peak - cost;
+                if below > least {
+                    lowest.insert(lowest.partition_point(|&(other, _)| other >= below), (below, position));
+                    lowest.truncate(PARTNERS);
+                    least = lowest.get(PARTNERS - 1).map_or(tolerance, |&(below, _)| below);
+                }
+            }
         }
-        positions.sort_unstable_by_key(key);
-        positions
+        lowest.into_iter().map(|(_, position)| position).collect()
     }
 
     fn trade(&mut self, search: &mut Search<'_>, giver: usize, taker: usize, gain: Gain) -> bool {
-        let trade = search.trade(&self.batches[giver], &self.batches[taker], gain);
-        if let Some(trade) = trade {
-            search.carry_out(trade, self.batches, giver, taker);
-        }
-        trade.is_some()
+        let Some(trade) = search.trade(self.batch(giver), self.batch(taker), gain) else { return false };
+        let [giving, taking] = [giver, taker].map(|position| self.order[position].1 as usize);
+        search.carry_out(trade, self.batches, giving, taking);
+        self.order[giver].0 -= trade.gain;
+        self.order[taker].0 += trade.gain;
+        true
     }
 }

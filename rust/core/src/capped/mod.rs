@@ -22,10 +22,11 @@ mod starts;
 mod trade;
 
 use crate::Groups;
+use crate::interrupt::Work;
 use crate::partition::partition;
 use cheapest::Cheapest;
 use level_ranks::{Ranks, level_ranks};
-use level_rows::Rows;
+use level_rows::{Rows, row_time, sort_into_rows};
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
 use samples::{MicroBatch, Samples};
@@ -104,7 +105,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
             continue;
         }
         let lookups = problem.effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
-        draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance });
+        draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance, work: Work::default() });
         best = best.min(draft.time);
     }
     let best = drafts.iter().min_by_key(|draft| draft.time);
@@ -122,6 +123,11 @@ const TOLERANCE: u32 = 15;
 
 /// The shortest of several starts, each with as many micro-batches as its objective may want.
 fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>, count: usize) -> Vec<Draft> {
+    if count == samples.len() {
+        // Alone in its micro-batch, every sample is where any start puts it.
+        let alone: Vec<u32> = (0..count as u32).collect();
+        return vec![Draft::new(samples.batches(&alone, count), problem)];
+    }
     if let WholeObjective::Pipeline { .. } = problem.objective {
         return pipeline_drafts(problem, samples, packed, count);
     }
@@ -130,17 +136,14 @@ fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>,
         split_costliest(samples, &mut batches, count);
         keep_shortest(&mut drafts, Draft::new(batches, problem));
     };
-    // Where every sample is alone in its micro-batch, all starts are one.
-    if count < samples.len() {
-        let width = problem.dp_size;
-        let mut cheapest = Cheapest::new(samples, width);
-        for evenness in [EVEN, EVEN / 4] {
-            deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
-        }
-        drop(cheapest);
-        deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
-        Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
+    let width = problem.dp_size;
+    let mut cheapest = Cheapest::new(samples, width);
+    for evenness in [EVEN, EVEN / 4] {
+        deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
     }
+    drop(cheapest);
+    deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
+    Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
     add(packed);
     drafts
 }
@@ -173,7 +176,7 @@ fn pipeline_drafts(
         }
         if let Some(mut batches) = deal_to_cheapest(samples, count) {
             split_costliest(samples, &mut batches, count);
-            let costliest = batches.iter().map(|batch| batch.cost()).max().unwrap_or(0);
+            let costliest = batches.iter().map(MicroBatch::cost).max().unwrap_or(0);
             if worth_while(problem.objective.stages() * costliest) {
                 keep_shortest(&mut drafts, Draft::new(batches, problem));
             }
@@ -196,13 +199,12 @@ struct Draft {
 impl Draft {
     /// Deals micro-batches to ranks, as many to each.
     fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
-        let rows = Rows::new(&mut batches, problem.dp_size);
-        let row_time = rows.time();
-        let costs: Vec<u64> = batches.iter().map(|batch| batch.cost()).collect();
+        sort_into_rows(&mut batches);
+        let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
         let parts = partition(&costs, problem.dp_size, true);
         let ranks = Ranks::new(&parts, problem.objective.stages());
         let time = match problem.objective {
-            WholeObjective::MicroBatch => row_time,
+            WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
             _ => ranks.time(&batches) + problem.overhead(batches.len()),
         };
         Self { batches, ranks, time }

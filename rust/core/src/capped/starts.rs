@@ -1,8 +1,9 @@
 //! First micro-batches that keep the limits, from which the search starts.
 use crate::capped::bins::Bins;
-use crate::capped::cheapest::{Cheapest, Entry, entry};
+use crate::capped::cheapest::{Cheapest, Entry};
 use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
+use crate::interrupt::Work;
 use crate::packing::pack_first_fit;
 use crate::partition::sorted_by;
 use std::cmp::Reverse;
@@ -25,6 +26,9 @@ pub(crate) fn first_fit_decreasing(samples: &Samples) -> Vec<MicroBatch> {
     others.into_iter().fold(batches, |best, other| if other.len() < best.len() { other } else { best })
 }
 
+/// Steps of [`Work`] in placing a sample.
+const STEPS_PER_SAMPLE: usize = 32;
+
 /// First fit in the caller's order; mixes costly and cheap samples where costs have little to do with lengths.
 pub(crate) fn first_fit_as_given(samples: &Samples) -> Vec<MicroBatch> {
     first_fit_of(samples, &samples.as_given())
@@ -36,12 +40,16 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
         let lengths: Vec<i64> = order.iter().map(|&sample| samples.room.length(sample) as i64).collect();
         let bins = pack_first_fit(&lengths, max_tokens);
         for (label, bin) in (0..).zip(bins.iter()) {
-            bin.iter().for_each(|&i| labels[order[i as usize] as usize] = label);
+            for &i in bin {
+                labels[order[i as usize] as usize] = label;
+            }
         }
         return samples.batches(&labels, bins.len());
     }
     let mut bins = Bins::new(&samples.room);
+    let mut work = Work::default();
     for &sample in order {
+        work.did(STEPS_PER_SAMPLE);
         labels[sample as usize] = bins.put(sample);
     }
     samples.batches(&labels, bins.len())
@@ -52,8 +60,10 @@ fn first_fit_of(samples: &Samples, order: &[u32]) -> Vec<MicroBatch> {
 pub(crate) fn split_costliest(samples: &Samples, batches: &mut Vec<MicroBatch>, target: usize) {
     let entry = |(position, batch): (usize, &MicroBatch)| (batch.samples.len() > 1).then_some((batch.cost(), position));
     let mut divisible: BinaryHeap<(u64, usize)> = batches.iter().enumerate().filter_map(entry).collect();
+    let mut work = Work::default();
     while batches.len() < target {
         let Some((_, position)) = divisible.pop() else { return };
+        work.did(STEPS_PER_SAMPLE * batches[position].samples.len());
         let mut halves = [MicroBatch::default(), MicroBatch::default()];
         for &sample in batches[position].samples.iter().rev() {
             let [first, second] = halves.each_ref().map(|half| (half.cost(), half.samples.len()));
@@ -152,10 +162,12 @@ impl Row {
     fn deal(samples: &Samples, left: &mut Left, cheapest: &mut Cheapest, width: usize, ceiling: u64) -> Self {
         let mut row = Self::default();
         let (mut start, mut missed, mut patience) = (0, false, PATIENCE);
+        let mut work = Work::default();
         while patience > 0 {
             let Some(position) = left.from(start) else { break };
             let sample = left.order[position];
             start = position + 1;
+            work.did(STEPS_PER_SAMPLE);
             if row.place(samples, sample, cheapest, width, ceiling) {
                 missed = false;
                 continue;
@@ -165,7 +177,7 @@ impl Row {
             let (mut class, mut most) = (0, 0);
             start += left.order[start..].partition_point(|&sample| {
                 let needs = (class.max(cheapest.class_of(sample)), most.max(samples.cost(sample)));
-                let fits = cheapest.from(needs.0).is_some_and(|(cost, _, _)| cost + needs.1 <= ceiling);
+                let fits = cheapest.from(needs.0).is_some_and(|first| first.cost() + needs.1 <= ceiling);
                 if fits {
                     (class, most) = needs; // from here on by those that have room for this one too
                 }
@@ -182,21 +194,21 @@ impl Row {
     fn place(&mut self, samples: &Samples, sample: u32, cheapest: &mut Cheapest, width: usize, ceiling: u64) -> bool {
         let position = if self.loads.len() < width {
             self.loads.push(Load::default());
-            self.loads.len() as u32 - 1
+            self.loads.len() - 1
         } else {
             let first = cheapest.from(cheapest.class_of(sample));
-            let full = |&(_, _, position): &Entry| !samples.accepts(self.loads[position as usize], sample);
-            let first = if first.as_ref().is_some_and(full) { self.scan(samples, sample) } else { first };
-            let Some((_, _, position)) = first.filter(|&(cost, _, _)| cost + samples.cost(sample) <= ceiling) else {
+            let full = |first: Entry| !samples.accepts(self.loads[first.position()], sample);
+            let first = if first.is_some_and(full) { self.scan(samples, sample) } else { first };
+            let Some(first) = first.filter(|first| first.cost() + samples.cost(sample) <= ceiling) else {
                 return false;
             };
-            cheapest.remove(position);
-            position
+            cheapest.remove(first.position());
+            first.position()
         };
-        let load = &mut self.loads[position as usize];
-        *load = samples.room.with(*load, sample);
-        cheapest.add(&samples.room, *load, position);
-        self.placed.push((sample, position));
+        let load = samples.room.with(self.loads[position], sample);
+        self.loads[position] = load;
+        cheapest.add(&samples.room, load, position as u32);
+        self.placed.push((sample, position as u32));
         true
     }
 
@@ -205,7 +217,7 @@ impl Row {
         let start = sample as usize % self.loads.len();
         let positions = (start..self.loads.len()).chain(0..start).take(MOST_SCANNED);
         let with_room = positions.filter(|&position| samples.accepts(self.loads[position], sample));
-        with_room.map(|position| entry(self.loads[position], position as u32)).min()
+        with_room.map(|position| Entry::new(self.loads[position], position as u32)).min()
     }
 }
 
@@ -219,7 +231,9 @@ pub(crate) fn deal_to_cheapest(samples: &Samples, count: usize) -> Option<Vec<Mi
     let mut loads = vec![Load::default(); count];
     let mut cheapest: BinaryHeap<_> = (0..count).map(|position| Reverse((0, 0, position))).collect();
     let mut full = Vec::with_capacity(TRIES);
+    let mut work = Work::default();
     for sample in (0..samples.len() as u32).rev() {
+        work.did(STEPS_PER_SAMPLE);
         let position = loop {
             let entry @ Reverse((_, _, position)) = cheapest.pop()?;
             if samples.accepts(loads[position], sample) {

@@ -1,5 +1,6 @@
 //! What two micro-batches can do for each other: trade a sample, or pool their samples and deal them anew.
 use crate::capped::samples::{MicroBatch, Samples};
+use crate::interrupt::Work;
 
 /// A sample that leaves the giver, and the cheaper one, if any, that comes back from the taker.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,11 @@ pub(crate) struct Search<'a> {
     pub bound: u64,
     /// Differences below this are not worth a look; at least 1.
     pub tolerance: u64,
+    pub work: Work,
 }
+
+/// Steps of [`Work`] in a look-up.
+const STEPS_PER_LOOKUP: usize = 8;
 
 /// Samples of a micro-batch that are moved up in the time of a look-up when one leaves or joins.
 const MOVED_PER_LOOKUP: usize = 256;
@@ -46,6 +51,7 @@ const REACH: usize = 8;
 impl Search<'_> {
     pub fn spend(&mut self, lookups: usize) {
         self.lookups = self.lookups.saturating_sub(lookups as u64);
+        self.work.did(STEPS_PER_LOOKUP * lookups);
     }
 
     /// A trade of nearly the wanted gain after which both micro-batches keep their limits and a sample.
@@ -102,7 +108,7 @@ impl Search<'_> {
     /// Finds what no single trade does, such as one costly sample for several cheap ones. **O(m log m)**.
     pub fn deal_anew(&mut self, pair: [&MicroBatch; 2], ahead: [u64; 2]) -> Option<[MicroBatch; 2]> {
         let mut pool = [&pair[0].samples[..], &pair[1].samples].concat();
-        pool.sort(); // two runs, which this only merges
+        pool.sort_unstable();
         self.spend(pool.len());
         let mut sides = [MicroBatch::default(), MicroBatch::default()];
         for sample in pool.into_iter().rev() {

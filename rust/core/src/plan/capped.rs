@@ -16,12 +16,13 @@ const MOST_REPEATED: usize = 1 << 24;
 
 /// Plans every step within the cap.
 ///
-/// `exponent` is that of the costs: one of them is 2^exponent of what was given.
-pub(crate) fn plan_capped<'a, W: Weight>(
+/// `exponent` is that of the costs: one of them is 2^exponent of what was given. `S` is what they are added up in: samples
+/// that are repeated may carry a sum past the type that holds the sum of all.
+pub(crate) fn plan_capped<'a, W: Weight, S: Weight + From<W>>(
     limits: &Limits<'_>,
     costs: &[W],
     exponent: i32,
-    carried: Carried<W>,
+    carried: Carried<S>,
     steps: &'a Steps,
     request: &Request<'_>,
     how: &Capped<'_>,
@@ -30,16 +31,16 @@ pub(crate) fn plan_capped<'a, W: Weight>(
     steps.plan_each(|number, samples| planner.step(number, samples))
 }
 
-struct Planner<'a, W> {
+struct Planner<'a, W, S> {
     limits: &'a Limits<'a>,
     costs: &'a [W],
     exponent: i32,
     request: &'a Request<'a>,
     how: &'a Capped<'a>,
-    carried: Carried<W>,
+    carried: Carried<S>,
 }
 
-impl<W: Weight> Planner<'_, W> {
+impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     fn step<'s>(&mut self, step: usize, samples: &'s [u32]) -> Result<Step<'s>> {
         let mut samples = Cow::Borrowed(samples);
         let mut planned = self.plan(&samples);
@@ -86,7 +87,7 @@ impl<W: Weight> Planner<'_, W> {
         let of_rank = planned.len() / problem.dp_size;
         for rank in 0..problem.dp_size {
             let items = (rank * of_rank..(rank + 1) * of_rank).flat_map(|micro_batch| planned.get(micro_batch));
-            self.carried.add(rank, items.map(|&item| self.costs[samples[item as usize] as usize]));
+            self.carried.add(rank, items.map(|&item| self.costs[samples[item as usize] as usize].into()));
         }
         Ok(planned)
     }
@@ -102,7 +103,7 @@ impl<W: Weight> Planner<'_, W> {
         let overhead = times_power_of_two(pipeline.micro_batch_overhead(), -self.exponent);
         let bits = exponent_above(overhead) + exponent_above(samples.len() as f64 + stages as f64);
         let doublings = stages.next_power_of_two().trailing_zeros() as i32;
-        let (costs, scale) = whole(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
+        let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
         let objective = match self.how.objective {
             Objective::Step => WholeObjective::Step,
             Objective::MicroBatch => WholeObjective::MicroBatch,
@@ -150,7 +151,7 @@ mod tests {
         let cap = Cap::new(NonZeroU64::MIN);
         let request = Request::new(NonZeroUsize::MIN, Packing::Capped(cap, how));
         let limits = Limits { tokens: vec![1; costs.len()].into(), max_tokens: 1, extra: None };
-        let carried = Carried::none();
+        let carried = Carried::<W>::none();
         let planner = Planner { limits: &limits, costs, exponent, request: &request, how: &how, carried };
         planner.whole(&(0..costs.len() as u32).collect::<Vec<_>>())
     }

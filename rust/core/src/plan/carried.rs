@@ -13,9 +13,12 @@ pub(crate) struct Carried<W> {
 impl Carried<u128> {
     /// Whole loads in the finest unit of what was given and of costs that are multiples of 2^`exponent`; only where
     /// 128 bits do not hold the sums is the unit coarser.
-    pub fn exact(given: Option<&Weights<'_>>, costs: &[u128], exponent: i32, dp_size: usize) -> Result<Self> {
+    pub fn exact<W: Copy>(given: Option<&Weights<'_>>, costs: &[W], exponent: i32, dp_size: usize) -> Result<Self>
+    where
+        u128: From<W>,
+    {
         let Some(given) = checked(given, dp_size)? else { return Ok(Self::none()) };
-        let total = costs.iter().fold(0, |sum: u128, &cost| sum.saturating_add(cost));
+        let total = costs.iter().fold(0, |sum: u128, &cost| sum.saturating_add(cost.into()));
         let parts = given.parts();
         let all = || parts.iter().copied().chain([Parts { whole: total, exponent }]).filter(|part| part.whole > 0);
         let finest = all().map(|part| part.exponent).chain([exponent]).min().unwrap_or(exponent);
@@ -102,7 +105,7 @@ mod tests {
 
     #[test]
     fn costs_are_added_in_the_unit_of_loads() {
-        let mut carried = Carried::exact(Some(&Weights::from_u64(vec![5, 7])), &[3, 2], 1, 2).unwrap();
+        let mut carried = Carried::exact(Some(&Weights::from_u64(vec![5, 7])), &[3_u64, 2], 1, 2).unwrap();
         carried.add(0, [3, 2].into_iter());
         assert_eq!((&carried.loads[..], carried.least_first()), (&[15, 7][..], vec![1, 0]));
         let mut carried = Carried::<f64>::rounded(Some(&Weights::from_u64(vec![5, 5])), 2).unwrap();

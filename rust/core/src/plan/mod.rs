@@ -58,10 +58,8 @@ pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) ->
     let (exponent, dp_size) = (costs.exponent, request.dp_size.get());
     let planned = match (&request.packing, &costs.values) {
         (Packing::Capped(_, how), Values::U64(values)) => {
-            // Repeated samples may carry a sum of theirs past 64 bits.
-            let values: Vec<u128> = values.iter().map(|&cost| cost.into()).collect();
-            let carried = Carried::exact(how.carried, &values, exponent, dp_size)?;
-            plan_capped(&limits, &values, exponent, carried, &steps, request, how)
+            let carried = Carried::exact(how.carried, values, exponent, dp_size)?;
+            plan_capped(&limits, values, exponent, carried, &steps, request, how)
         }
         (Packing::Capped(_, how), Values::U128(values)) => {
             let carried = Carried::exact(how.carried, values, exponent, dp_size)?;
