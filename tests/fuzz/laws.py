@@ -201,7 +201,14 @@ def dp_schedule(call: Call) -> None:
         return
     if any(not -(2**63) <= rollout < 2**63 for rollout in rollouts):
         return
-    unpublished = ("balance_within_cap", "flops_model", "on_leftover", "on_oversize", "on_shortage")
+    unpublished = (
+        "balance_within_cap",
+        "balance_objective",
+        "flops_model",
+        "on_leftover",
+        "on_oversize",
+        "on_shortage",
+    )
     if any(fields.get(name) for name in unpublished) or len(rollouts) != len(lengths) or not lengths:
         return
     if not (isinstance(parallel, dict) and len(parallel) == 4 and all(plain_count(v, 100) for v in parallel.values())):
