@@ -99,17 +99,20 @@ INTERRUPT = """
 import os, signal, threading
 def interrupt():
     global sent
-    sent = time.perf_counter()
+    begun = time.process_time()
+    while time.process_time() < begun + 0.3:
+        time.sleep(0.01)
+    sent = time.process_time()
     os.kill(os.getpid(), signal.SIGINT)
 x = r.lognormal(8.5, 1, 2_000_000).astype(int)
 """
 STOPPED = """
-threading.Timer(0.3, interrupt).start()
+threading.Thread(target=interrupt).start()
 try:
     fb.plan(x, dp_size=512, max_tokens=36864, packing='capped')
 except KeyboardInterrupt:
     pass
-answer = f'{1000 * (time.perf_counter() - sent):.0f} ms after Ctrl-C'
+answer = f'{1000 * (time.process_time() - sent):.0f} ms after Ctrl-C'
 """
 
 CASES = (

@@ -86,7 +86,7 @@ FAMILIES: dict[str, Callable[[int], Problem]] = {
     "loose cap": loose,
     "one rank": lambda n: Problem(log_normal(n), 1, CAP),
     "many ranks": lambda n: Problem(log_normal(n), n // 16, CAP),
-    "a rank less than samples, nearly": lambda n: Problem(log_normal(n), n * 6 // 7, CAP),
+    "six ranks for seven samples": lambda n: Problem(log_normal(n), n * 6 // 7, CAP),
     "as many ranks as samples": lambda n: Problem(log_normal(n), n, CAP),
     "eight repeats of a sample": lambda n: Problem(log_normal(n // 8), n, CAP, options={"on_shortage": "repeat"}),
 }
@@ -174,7 +174,11 @@ def main() -> None:
             is_steep = slope > NEAR_LINEAR or "expected" in stopped
             steep, cells = steep + is_steep, cells + 1
             shown = {f"{n:,}": seconds(times[n]) if n in times else "" for n in SIZES}
-            slopes = {"exponent": f"{slope:.2f}{'*' if is_steep else ''}", "steepest": f"{steepest(times):.2f}"}
+            known = len(long_enough(times)) > 1
+            slopes = {
+                "exponent": f"{slope:.2f}{'*' if is_steep else ''}" if known else "",
+                "steepest": f"{steepest(times):.2f}" if known else "",
+            }
             table.append({"mode": mode, **shown, **slopes, "stopped": stopped})
             rows += [{"family": family, "mode": mode, "samples": n, "seconds": t} for n, t in times.items()]
         if table:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 
 import pytest
 
 import flopbalance
+from fuzz import words
 from fuzz.__main__ import fuzz
 from fuzz.builds import Build, Builds
+from fuzz.laws import LAWS
 from fuzz.lines import line
 from fuzz.shrink import shrink
-from fuzz.words import __all__ as words
 
 CALLS = [line(5, number) for number in range(4000)]
 
@@ -122,7 +124,7 @@ def test_calls_are_python_in_the_words_of_the_fuzzer():
     for call in CALLS:
         names = {node.id for node in ast.walk(ast.parse(call, mode="eval")) if isinstance(node, ast.Name)}
         assert names <= {
-            *words,
+            *words.__all__,
             "dict",
             "iter",
             "object",
@@ -164,6 +166,12 @@ CALLED_BY_A_WORD = {
 def test_every_public_function_is_called(name):
     word = CALLED_BY_A_WORD.get(name, name)
     assert any(re.search(rf"\b{word}\(", call) for call in CALLS), f"no call of {name} among {len(CALLS):,}"
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_every_law_is_of_a_function(name):
+    function = functools.reduce(getattr, name.split("."), words)
+    assert function.__qualname__ == name
 
 
 def test_most_calls_are_answered():

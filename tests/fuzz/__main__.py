@@ -40,14 +40,18 @@ def fuzz(builds: Builds, seed: int, seconds: float, first: int = 0, most: int = 
 
 def report(builds: Builds, seed: int, number: int, text: str, verdict: Verdict) -> str:
     """Make a failing call small and print it; return it."""
+    messages = {text: verdict["text"]}
 
     def fails(other: str) -> bool:
-        return builds.ask([other])[0].get("failure") == verdict["failure"]
+        (ended,) = builds.ask([other])
+        if ended.get("failure") == verdict["failure"]:
+            messages[other] = ended["text"]
+        return other in messages
 
     smallest = shrink(text, fails)
     print(f"\ncall {number} of seed {seed} fails: {verdict['failure']}")
-    print(f"  {verdict['text']}")
-    print(f"  PYTHONPATH=tests python -c 'from fuzz.words import *' -i\n  >>> {smallest}\n", flush=True)
+    print(f"  {messages[smallest]}")
+    print(f"  PYTHONPATH=tests python -i -c 'from fuzz.words import *'\n  >>> {smallest}\n", flush=True)
     return smallest
 
 

@@ -62,7 +62,7 @@ def verdict(line: str, with_laws: bool) -> dict[str, str]:
         return {"moot": _anywhere(str(moot))}
     except BrokenLawError as broken:
         law, _, text = str(broken).partition(":")
-        return {"failure": law, "text": text.strip()}
+        return {"failure": law, "text": _anywhere(text.strip())}
     except BaseException as error:  # a panic is no Exception
         if isinstance(error, KeyboardInterrupt):
             raise

@@ -97,20 +97,18 @@ def plain_count(value: Any, top: int = 2**63) -> int | None:
 
 
 def plain_fields(args: Any) -> dict[str, Any] | None:
-    """Return a model's arguments where each is a sensible size, a switch, or absent."""
-    fields = dict(args) if isinstance(args, dict) else vars(args) if isinstance(args, Namespace) else None
-    if fields is None or not fields.keys() >= {"num_layers", "hidden_size", "vocab_size", "num_experts"}:
-        return None
-    for name, value in fields.items():
-        pattern = name == "moe_layer_freq" and type(value) is list and {*value} <= {0, 1}
-        size = type(value) is int and 1 <= value < 2**32
-        if not (pattern or size or type(value) is bool or value is None or type(value) is str):
-            return None
-    switches = ("multi_latent_attention", *(name for name in fields if name.startswith(("use_", "balance_"))))
-    named = all(fields.get(name) is not None for name in ("num_layers", "hidden_size", "vocab_size"))
-    right = all((type(fields[name]) in (bool, str)) for name in switches if name in fields)
-    numbers = all(type(value) is not bool for name, value in fields.items() if name not in switches)
-    return fields if named and right and numbers else None
+    """Return a trainer's arguments where each is a sensible size, a switch, or absent."""
+    fields = dict(args) if isinstance(args, dict) else vars(args) if isinstance(args, Namespace) else {}
+    needed = all(plain_count(fields.get(name)) for name in ("num_layers", "hidden_size", "vocab_size"))
+    return fields if needed and "num_experts" in fields and all(itertools.starmap(_is_plain, fields.items())) else None
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    if name.startswith(("balance_", "use_", "multi_latent", "flops_model", "on_")):
+        return type(value) in (bool, str)
+    if name == "moe_layer_freq" and type(value) is list:
+        return all(type(one) is int and one in (0, 1) for one in value)
+    return value is None or plain_count(value, 2**32) is not None
 
 
 def parts_of(items: Sequence[int], offsets: Sequence[int]) -> list[list[int]]:
@@ -124,7 +122,7 @@ def parts_of(items: Sequence[int], offsets: Sequence[int]) -> list[list[int]]:
 def partition(call: Call) -> None:
     weights, parts = plain_weights(call.given["seqlen_list"]), plain_count(call.given["k_partitions"])
     sizes = call.given["equal_size"]
-    if weights is None or parts is None or not (type(sizes) is bool or sizes == "bounded") or not weights:
+    if weights is None or parts is None or repr(sizes) not in ("True", "False", "'bounded'") or not weights:
         return
     if parts > len(weights) or (sizes is True and len(weights) % parts):
         must(call.refusal is not None, "an impossible number of parts is refused")
@@ -203,7 +201,14 @@ def dp_schedule(call: Call) -> None:
         return
     if any(not -(2**63) <= rollout < 2**63 for rollout in rollouts):
         return
-    unpublished = ("balance_within_cap", "flops_model", "on_leftover", "on_oversize", "on_shortage")
+    unpublished = (
+        "balance_within_cap",
+        "balance_objective",
+        "flops_model",
+        "on_leftover",
+        "on_oversize",
+        "on_shortage",
+    )
     if any(fields.get(name) for name in unpublished) or len(rollouts) != len(lengths) or not lengths:
         return
     if not (isinstance(parallel, dict) and len(parallel) == 4 and all(plain_count(v, 100) for v in parallel.values())):
