@@ -16,7 +16,7 @@ from flopbalance.checks import Floats, Ints, as_amount, as_count, as_flag, as_fl
 from flopbalance.costs.coefficients import as_coefficient, as_windows
 from flopbalance.costs.crossover import overtaking, overtaking_length
 from flopbalance.costs.measurements import MicroBatches, MicroBatchesLike
-from flopbalance.text import format_table, quoted
+from flopbalance.text import format_table
 
 TERMS = {
     "per_micro_batch": "micro-batch",
