@@ -56,17 +56,18 @@ mod _core {
     }
 
     /// A list of lists; a signal ends it.
-    fn lists<'py, 'a, T: 'a>(py: Python<'py>, groups: impl ExactSizeIterator<Item = &'a [T]>) -> PyResult<List<'py>>
+    fn lists<'py, 'a, T: 'a>(py: Python<'py>, groups: impl Iterator<Item = &'a [T]>) -> PyResult<List<'py>>
     where
         &'a T: IntoPyObject<'py>,
     {
-        let lists = groups.zip(1..).map(|(items, number)| {
+        let all = PyList::empty(py);
+        for (items, number) in groups.zip(1..) {
             if number % 1024 == 0 {
                 py.check_signals()?;
             }
-            PyList::new(py, items)
-        });
-        PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
+            all.append(PyList::new(py, items)?)?;
+        }
+        Ok(all)
     }
 
     /// Karmarkar–Karp; items in joined order, or ascending in every part.
