@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flopbalance import PublishedFlops, calculate_fwd_flops
+from flopbalance import PublishedFlops, build_dp_schedule, calculate_fwd_flops
 from flopbalance.costs.models.shapes import load_shape
 from test_cost_model import DENSE, LATENT, MOE
 
@@ -104,3 +104,34 @@ def test_bad_fields(fields, message):
 def test_bad_lengths(lengths):
     with pytest.raises(ValueError, match="seqlens"):
         calculate_fwd_flops(lengths, DENSE)
+
+
+@pytest.mark.parametrize("kind", [dict, lambda args: SimpleNamespace(**args)], ids=["dict", "namespace"])
+def test_arguments_may_change_between_calls(kind):
+    fields = {**MOE, "moe_layer_freq": [0, 1]}
+    args = kind(fields)
+    values = args if isinstance(args, dict) else vars(args)
+    assert calculate_fwd_flops([7], args) == calculate_fwd_flops([7], {**fields})
+    values["moe_layer_freq"][0] = 1
+    assert calculate_fwd_flops([7], args) == calculate_fwd_flops([7], {**fields, "moe_layer_freq": 1})
+    values["hidden_size"] *= 2
+    changed = {**fields, "moe_layer_freq": 1, "hidden_size": 2 * fields["hidden_size"]}
+    assert calculate_fwd_flops([7], args) == calculate_fwd_flops([7], changed)
+    values["moe_layer_freq"][0] = True
+    with pytest.raises(ValueError, match=r"moe_layer_freq\[0\] must be a whole number, got True"):
+        calculate_fwd_flops([7], args)
+
+
+def test_arguments_of_a_schedule_may_change_between_calls():
+    args = SimpleNamespace(**DENSE, use_dynamic_batch_size=True, balance_data=True, max_tokens_per_gpu=8)
+    ranks = {"dp_size": 2, "cp_size": 1, "vpp_size": 1}
+
+    def batches():
+        lists = build_dp_schedule(args, ranks, [7, 2, 5, 4, 3], global_batch_size=5, rollout_indices=range(5))
+        return [len(rank) for rank in lists[1]]
+
+    assert batches() == batches() == [2, 2]
+    args.max_tokens_per_gpu = 16
+    assert batches() == [1, 1]
+    ranks["dp_size"] = 4
+    assert batches() == [1, 1, 1, 1]

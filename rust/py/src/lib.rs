@@ -21,6 +21,8 @@ mod _core {
     use pyo3::types::{PyInt, PyList};
     use std::num::NonZeroU64;
 
+    type List<'py> = Bound<'py, PyList>;
+
     /// Whether this is a build to measure with.
     #[pymodule_export]
     const DEBUG_BUILD: bool = cfg!(debug_assertions);
@@ -54,20 +56,18 @@ mod _core {
     }
 
     /// A list of lists; a signal ends it.
-    fn lists<'py, 'a, T: 'a>(
-        py: Python<'py>,
-        groups: impl ExactSizeIterator<Item = &'a [T]>,
-    ) -> PyResult<Bound<'py, PyList>>
+    fn lists<'py, 'a, T: 'a>(py: Python<'py>, groups: impl Iterator<Item = &'a [T]>) -> PyResult<List<'py>>
     where
         &'a T: IntoPyObject<'py>,
     {
-        let lists = groups.zip(1..).map(|(items, number)| {
+        let all = PyList::empty(py);
+        for (items, number) in groups.zip(1..) {
             if number % 1024 == 0 {
                 py.check_signals()?;
             }
-            PyList::new(py, items)
-        });
-        PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
+            all.append(PyList::new(py, items)?)?;
+        }
+        Ok(all)
     }
 
     /// Karmarkar–Karp; items in joined order, or ascending in every part.
@@ -145,11 +145,7 @@ mod _core {
 
     /// The sum of such curves for each sequence.
     #[pyfunction]
-    fn sum_flops<'py>(
-        py: Python<'py>,
-        lengths: Bound<'py, PyAny>,
-        terms: Bound<'py, PyList>,
-    ) -> Answer<Array<'py, f64>> {
+    fn sum_flops<'py>(py: Python<'py>, lengths: Bound<'py, PyAny>, terms: List<'py>) -> Answer<Array<'py, f64>> {
         let lengths = given::tokens(&lengths, "lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
         let curves = given::terms(&terms)?;
@@ -194,7 +190,7 @@ mod _core {
         global_batch_size: Bound<'py, PyAny>,
         costs: Option<Bound<'py, PyAny>>,
         request: PlanRequest<'py>,
-    ) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>, Vec<i64>, Vec<i64>)> {
+    ) -> Answer<(List<'py>, List<'py>, Vec<i64>, Vec<i64>)> {
         let lengths = given::tokens(&total_lengths, "total_lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
         let ids = given::rollout_ids(&rollout_indices, "rollout_indices")?;
@@ -220,11 +216,11 @@ mod _core {
 
     /// The published nested lists: every rank's samples, and its micro-batches as positions in them.
     #[pyfunction]
-    fn rank_lists<'py>(py: Python<'py>, schedule: Schedule<'py>) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    fn rank_lists<'py>(py: Python<'py>, schedule: Schedule<'py>) -> Answer<(List<'py>, List<'py>)> {
         nested(py, &schedule.layout()?)
     }
 
-    fn nested<'py>(py: Python<'py>, layout: &Layout<'_>) -> Answer<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    fn nested<'py>(py: Python<'py>, layout: &Layout<'_>) -> Answer<(List<'py>, List<'py>)> {
         let ranks: Vec<_> = layout.ranks().collect();
         let largest = ranks.iter().map(|(samples, _)| samples.len()).max().unwrap_or(0);
         // A position stands in every rank's lists: one integer object serves them all.

@@ -24,11 +24,13 @@ enum Holder {
     Attributes,
 }
 
+/// A description, what was there of what was read, and what was not.
+type Read<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>, Vec<Py<PyString>>);
+
 #[pymethods]
 impl Notes {
-    /// From every description itself, what was there and what was not.
     #[new]
-    fn new(read: Vec<(Bound<'_, PyAny>, Bound<'_, PyDict>, Vec<Py<PyString>>)>) -> PyResult<Self> {
+    fn new(read: Vec<Read<'_>>) -> PyResult<Self> {
         let descriptions = read.into_iter().map(|(source, present, absent)| {
             let mut fields: Vec<_> = absent.into_iter().map(|name| (name, None)).collect();
             for (name, value) in present {
