@@ -1,6 +1,7 @@
 //! The cheapest micro-batch of a row that has room for a sample.
 use crate::capped::limits::{Load, Room};
 use crate::capped::samples::Samples;
+use crate::interrupt::Work;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -38,6 +39,9 @@ pub(crate) struct Cheapest {
     tree: Vec<Entry>,
 }
 
+/// Steps of [`Work`] in a bisection.
+const STEPS_PER_CLASS: usize = 16;
+
 impl Cheapest {
     /// No micro-batch yet of a row of `width`.
     pub fn new(samples: &Samples, width: usize) -> Self {
@@ -45,7 +49,11 @@ impl Cheapest {
         let mut lengths: Vec<u64> = all.clone().map(|sample| samples.room.length(sample)).collect();
         lengths.sort_unstable();
         lengths.dedup();
-        let class = |sample| lengths.partition_point(|&length| length < samples.room.length(sample)) as u32;
+        let mut work = Work::default();
+        let class = |sample| {
+            work.did(STEPS_PER_CLASS);
+            lengths.partition_point(|&length| length < samples.room.length(sample)) as u32
+        };
         Self {
             classes: vec![BinaryHeap::new(); lengths.len()],
             held: vec![(0, Entry::NONE); width],

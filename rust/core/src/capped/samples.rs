@@ -1,6 +1,7 @@
 //! Micro-batches that give and take samples.
 use crate::Groups;
 use crate::capped::limits::{Caps, Load, Room};
+use crate::interrupt::Work;
 use crate::partition::sorted_by;
 
 /// Samples of one step, by their position in ascending order of cost, and their sums.
@@ -29,6 +30,9 @@ pub(crate) struct Samples {
     /// The index of each sample in the caller's order.
     pub original: Vec<u32>,
 }
+
+/// Steps of [`Work`] in adding up a sample that lies anywhere.
+const STEPS_PER_SAMPLE: usize = 8;
 
 impl Samples {
     pub fn new(lengths: &[i64], costs: &[u64], limits: &Caps<'_>) -> Self {
@@ -62,7 +66,12 @@ impl Samples {
 
     /// Micro-batches from every sample's number of one, which is below `count`.
     pub fn batches(&self, labels: &[u32], count: usize) -> Vec<MicroBatch> {
-        Groups::from_labels(labels, count).iter().map(|samples| self.batch(samples.to_vec())).collect()
+        let mut work = Work::default();
+        let batch = |samples: &[u32]| {
+            work.did(STEPS_PER_SAMPLE * samples.len());
+            self.batch(samples.to_vec())
+        };
+        Groups::from_labels(labels, count).iter().map(batch).collect()
     }
 
     pub fn accepts(&self, load: Load, sample: u32) -> bool {
