@@ -35,8 +35,8 @@ pub(crate) fn ascending<W: Weight>(weights: &[W]) -> Vec<u32> {
 
 /// The same items in ascending order of a key; equal ones keep their order.
 pub(crate) fn sorted_by<W: Weight>(items: &[u32], key: impl Fn(u32) -> W) -> Vec<u32> {
-    let keys: Vec<W> = items.iter().map(|&item| key(item)).collect();
-    ascending(&keys).into_iter().map(|index| items[index as usize]).collect()
+    let keys: Vec<W> = pieces(items).flatten().map(|&item| key(item)).collect();
+    pieces(&ascending(&keys)).flatten().map(|&index| items[index as usize]).collect()
 }
 
 /// Sorts entries that stand in ascending order of index: two stable counting passes over the highest bits
