@@ -2,6 +2,7 @@
 use crate::capped::limits::{Load, Room};
 use crate::capped::samples::Samples;
 use crate::interrupt::Work;
+use crate::partition::sorted_by;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -46,8 +47,8 @@ impl Cheapest {
     /// No micro-batch yet of a row of `width`.
     pub fn new(samples: &Samples, width: usize) -> Self {
         let all = 0..samples.len() as u32;
-        let mut lengths: Vec<u64> = all.clone().map(|sample| samples.room.length(sample)).collect();
-        lengths.sort_unstable();
+        let by_length = sorted_by(&all.clone().collect::<Vec<_>>(), |sample| samples.room.length(sample));
+        let mut lengths: Vec<u64> = by_length.iter().map(|&sample| samples.room.length(sample)).collect();
         lengths.dedup();
         let mut work = Work::default();
         let class = |sample| {

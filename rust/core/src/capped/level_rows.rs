@@ -2,6 +2,7 @@
 //! micro-batch of every row, and rows are the runs of one micro-batch per rank in descending order of cost.
 use crate::capped::samples::MicroBatch;
 use crate::capped::trade::{Gain, Search};
+use crate::interrupt::Work;
 use std::cmp::Reverse;
 
 /// Partners that a row's peak tries, in its own row and in the others, before the row is left as it is.
@@ -12,7 +13,11 @@ const PLACES_PER_LOOKUP: usize = 8;
 
 /// Sorts micro-batches into rows, costliest first; equal costs by their samples, so that the order is total.
 pub(crate) fn sort_into_rows(batches: &mut [MicroBatch]) {
-    batches.sort_by(|a, b| b.cost().cmp(&a.cost()).then_with(|| a.samples.cmp(&b.samples)));
+    let mut work = Work::default();
+    batches.sort_by(|a, b| {
+        work.did(1);
+        b.cost().cmp(&a.cost()).then_with(|| a.samples.cmp(&b.samples))
+    });
 }
 
 /// The sum of the peaks of sorted rows.

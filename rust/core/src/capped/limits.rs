@@ -1,4 +1,5 @@
 //! What fits into one micro-batch: the token cap, padding to the longest sample, a second budget.
+use crate::steps::gather;
 
 /// What a micro-batch may hold. A micro-batch of one sample always fits: a sample above a cap sits alone.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +40,10 @@ pub(crate) struct Load {
 impl Room {
     /// The room of the samples in the given order.
     pub fn new(lengths: &[i64], costs: &[u64], limits: &Caps<'_>, order: &[u32]) -> Self {
-        let ordered = |amounts: &[i64]| order.iter().map(|&sample| amounts[sample as usize] as u64).collect();
+        let ordered = |amounts| gather(amounts, order).iter().map(|&amount: &i64| amount as u64).collect();
         let (extra, max_extra) = limits.extra.map_or((vec![], 0), |(amounts, cap)| (ordered(amounts), cap));
         Self {
-            costs: order.iter().map(|&sample| costs[sample as usize]).collect(),
+            costs: gather(costs, order).into_owned(),
             lengths: ordered(lengths),
             max_tokens: limits.max_tokens as u64,
             padded: limits.padded,

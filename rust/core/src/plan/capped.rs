@@ -7,12 +7,15 @@ use crate::plan::request::{Capped, Objective, OnShortage, Request};
 use crate::plan::schedule::Step;
 use crate::steps::{Steps, gather};
 use crate::weights::{Weight, exponent_above, times_power_of_two, whole};
-use crate::{Error, Groups, Result};
+use crate::{Error, Groups, Result, memory};
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 /// A step of more micro-batches than samples is a slip rather than a wish.
 const MOST_REPEATED: usize = 1 << 24;
+
+/// Bytes that are held of each sample of a step at the peak, where each has a micro-batch of its own.
+const PEAK: usize = 360;
 
 /// Plans every step within the cap.
 ///
@@ -43,6 +46,7 @@ struct Planner<'a, W, S> {
 impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     fn step<'s>(&mut self, step: usize, samples: &'s [u32]) -> Result<Step<'s>> {
         let mut samples = Cow::Borrowed(samples);
+        memory::ensure(samples.len(), PEAK)?;
         let mut planned = self.plan(&samples);
         if let (Err(shortage), OnShortage::Repeat) = (&planned, self.how.on_shortage) {
             self.repeat(step, &mut samples, shortage.needed)?;
@@ -126,6 +130,7 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 micro_batch_multiple: self.request.micro_batch_multiple.get(),
             });
         }
+        memory::ensure(needed, PEAK)?;
         let mut cheapest = samples.to_vec();
         cheapest.sort_by(|&one, &other| {
             let key = |sample: u32| (self.limits.tokens[sample as usize], sample);

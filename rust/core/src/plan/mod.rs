@@ -8,7 +8,7 @@ mod schedule;
 
 use crate::steps::Steps;
 use crate::weights::{Values, Weights};
-use crate::{Error, Lengths, Result};
+use crate::{Error, Lengths, Result, memory};
 use capped::plan_capped;
 use carried::Carried;
 use limits::Limits;
@@ -17,6 +17,9 @@ pub use request::{
     Cap, Capped, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Pipeline, Request,
 };
 pub use schedule::Schedule;
+
+/// Bytes that are held of each sample at the peak, where each has a micro-batch of its own.
+const PEAK: usize = 80;
 
 /// Plans every step of `lengths`.
 ///
@@ -52,6 +55,7 @@ pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) ->
             _ => {}
         }
     }
+    memory::ensure(samples, PEAK)?;
     let limits = Limits::new(lengths, request)?;
     let steps = Steps::new(samples, request.rollout_ids, request.global_batch_size, request.on_leftover)?;
     let steps = limits.keep(steps, request)?;
