@@ -104,8 +104,10 @@ def plain_fields(args: Any) -> dict[str, Any] | None:
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    if name.startswith(("balance_", "use_", "multi_latent", "flops_model", "on_")):
-        return type(value) in (bool, str)
+    if name in ("balance_objective", "flops_model", "on_leftover", "on_oversize"):
+        return type(value) is str
+    if name.startswith(("balance_", "use_", "multi_latent")):
+        return type(value) is bool
     if name == "moe_layer_freq" and type(value) is list:
         return all(type(one) is int and one in (0, 1) for one in value)
     return value is None or plain_count(value, 2**32) is not None
@@ -268,6 +270,8 @@ def plan_as_published(call: Call, lengths: list[int], costs: Sequence[Number]) -
         return
     if any(repr(given[name]) != repr(value) for name, value in usual.items()):
         return
+    if any(given[name] is not None and plain_count(given[name]) is None for name in ("max_tokens", "micro_batch_size")):
+        return
     if len(ids) != len(lengths) or len(lengths) > SMALL or type(given["balance_ranks"]) is not bool:
         return
     if any(not -(2**63) <= i < 2**63 for i in ids):
@@ -425,9 +429,9 @@ def feasible(call: Call) -> None:
     """What is said to be possible can be planned, and what is said to help does."""
     if call.refusal is not None:
         return
-    given = {
-        name: value if value is None or isinstance(value, str) else int(value) for name, value in call.given.items()
-    }
+    given = dict(call.given)
+    if any(plain_count(value) is None for value in given.values() if value is not None and not isinstance(value, str)):
+        return
     for change in call.answer.remedies:
         must(bool(check_feasible(**{**given, **change})), f"a remedy helps: {change}")
     rollouts = given["num_rollouts"] or given["global_batch_size"]
