@@ -14,6 +14,7 @@ SAMPLES = 3_000_000
 LENGTHS = np.clip(np.random.default_rng(7).lognormal(7, 1, SAMPLES), 1, 32_768).astype(np.int64)
 COSTS = LENGTHS * (LENGTHS + 24_576)
 ROOTS = np.sqrt(LENGTHS)  # their sums round
+LARGE = fb.plan(LENGTHS, dp_size=2, max_tokens=10**12, packing="first-fit")
 
 CALLS: dict[str, Callable[[], object]] = {
     "equal parts": lambda: fb.get_seqlen_balanced_partitions(COSTS, 8, True),
@@ -28,6 +29,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "steps within the cap": lambda: fb.plan(
         LENGTHS, costs=COSTS, dp_size=8, max_tokens=32_768, packing="capped", global_batch_size=4_096
     ),
+    "lists": lambda: LARGE.to_lists(),
+    "report": lambda: fb.report(LARGE, COSTS, LENGTHS, 32_768),
+    "inverse": lambda: fb.get_reverse_idx(LARGE.samples),
+    "loads": lambda: LARGE.rank_loads(COSTS),
     "second budget": lambda: fb.plan(
         LENGTHS, dp_size=8, max_tokens=32_768, packing="capped", extra_budget=(LENGTHS[::-1].copy(), 32_768)
     ),

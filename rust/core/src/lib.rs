@@ -60,6 +60,7 @@ pub use groups::Groups;
 pub use interrupt::interruptible;
 pub use lengths::Lengths;
 pub use measure::{Layout, Measures, measure};
+pub use memory::ensure as ensure_memory;
 pub use packing::{first_fit, split};
 pub use partition::{PartSizes, karmarkar_karp};
 pub use permutation::inverse;

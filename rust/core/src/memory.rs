@@ -9,7 +9,18 @@ use std::hint::black_box;
 const SMALL: usize = 1 << 20;
 
 /// Refuses work on `count` items that holds about so many bytes of each at its peak, where the machine has no room for it.
-pub(crate) fn ensure(count: usize, bytes_each: usize) -> Result<()> {
+///
+/// Where a system promises more memory than it has, this finds only what it does not promise: more than there is of
+/// all, or than a limit allows.
+///
+/// # Examples
+/// ```
+/// use flopbalance_core::{Error, ensure_memory};
+///
+/// assert!(ensure_memory(1_000, 8).is_ok());
+/// assert!(matches!(ensure_memory(usize::MAX, 8), Err(Error::OutOfMemory { .. })));
+/// ```
+pub fn ensure(count: usize, bytes_each: usize) -> Result<()> {
     let bytes = count.saturating_mul(bytes_each);
     if bytes < SMALL {
         return Ok(());

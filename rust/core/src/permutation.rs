@@ -1,4 +1,5 @@
 //! Permutations given as lists.
+use crate::interrupt::pieces;
 use crate::{Error, Result, memory};
 
 /// Where each of the numbers 0, 1, ... stands in `order`, which must hold each once.
@@ -17,7 +18,7 @@ pub fn inverse(order: &[i64]) -> Result<Vec<i64>> {
     const UNSEEN: i64 = -1;
     memory::ensure(order.len(), size_of::<i64>())?;
     let mut inverse = vec![UNSEEN; order.len()];
-    for (position, &index) in order.iter().enumerate() {
+    for (position, &index) in pieces(order).flatten().enumerate() {
         match usize::try_from(index).ok().and_then(|index| inverse.get_mut(index)) {
             Some(place) if *place == UNSEEN => *place = position as i64,
             _ => return Err(Error::NoPermutation { items: order.len(), index, position }),

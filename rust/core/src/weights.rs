@@ -1,5 +1,5 @@
 //! The numbers that are balanced: read once, checked once, exact wherever they can be.
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::{Add, Sub};
@@ -136,7 +136,7 @@ pub(crate) enum Values<'a> {
     /// Integers, or floats whose every sum is exact, scaled by a power of two; total below 2^64.
     U64(Cow<'a, [u64]>),
     /// Integers whose total needs up to 128 bits.
-    U128(Vec<u128>),
+    U128(Cow<'a, [u128]>),
     /// Floats whose sums round, so that the order of addition is part of the answer.
     F64(Cow<'a, [f64]>),
 }
@@ -161,11 +161,12 @@ impl<'a> Weights<'a> {
     }
 
     /// Reads integers of up to 128 bits, whose total must not need more.
-    pub fn from_u128(values: Vec<u128>) -> Result<Self> {
+    pub fn from_u128(values: impl Into<Cow<'a, [u128]>>) -> Result<Self> {
+        let values = values.into();
         let total = values.iter().try_fold(0, |sum: u128, &value| sum.checked_add(value));
         let total = total.ok_or(Error::TotalWeight)?;
         Ok(if u64::try_from(total).is_ok() {
-            Values::U64(values.into_iter().map(|value| value as u64).collect()).into()
+            Values::U64(values.iter().map(|&value| value as u64).collect()).into()
         } else {
             Values::U128(values).into()
         })
@@ -174,6 +175,7 @@ impl<'a> Weights<'a> {
     /// Reads floats, which must be finite, non-negative and of a finite sum.
     pub fn from_f64(values: impl Into<Cow<'a, [f64]>>) -> Result<Self> {
         let values = values.into();
+        memory::ensure(values.len(), size_of::<u64>())?;
         Self::check_f64(&values)?;
         if let Some((integers, exponent)) = scaled_to_integers(&values) {
             return Ok(Self { values: Values::U64(integers.into()), exponent });
@@ -338,7 +340,7 @@ mod tests {
     fn integers_widen_only_when_their_sum_does() {
         let narrow = |values: &[u64]| Weights::from(Values::U64(values.to_vec().into()));
         assert_eq!(Weights::from_u64(vec![u64::MAX, 0]), narrow(&[u64::MAX, 0]));
-        let wide = Weights::from(Values::U128(vec![u64::MAX.into(), 1]));
+        let wide = Weights::from(Values::U128(vec![u64::MAX.into(), 1].into()));
         assert_eq!(Weights::from_u64(vec![u64::MAX, 1]), wide);
         assert_eq!(Weights::from_u128(vec![u64::MAX.into(), 1]).unwrap(), wide);
         assert_eq!(Weights::from_u128(vec![7, 8]).unwrap(), narrow(&[7, 8]));

@@ -133,6 +133,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Numbers<'py> {
         if let Ok(array) = numbers.cast::<PyArray1<f64>>() {
             return Ok(Self::F64(Values::Array(array.try_readonly()?)));
         }
+        core::ensure_memory(numbers.len()?, size_of::<u128>()).map_err(Refused::from)?;
         Ok(Self::Big(numbers.extract()?))
     }
 }
@@ -140,9 +141,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Numbers<'py> {
 impl Numbers<'_> {
     pub fn read(&self, name: &str) -> Answer<Weights<'_>> {
         let weights = match self {
-            Self::U64(values) => Ok(Weights::from_u64(values.as_slice()?)),
+            Self::U64(values) => {
+                let values = values.as_slice()?;
+                core::ensure_memory(values.len(), size_of::<u128>())?; // for those whose sum is beyond 64 bits
+                Ok(Weights::from_u64(values))
+            }
             Self::F64(values) => Weights::from_f64(values.as_slice()?),
-            Self::Big(values) => Weights::from_u128(values.clone()),
+            Self::Big(values) => Weights::from_u128(values),
         };
         weights.map_err(|error| Refused::named(&error, &[("weights", name)]))
     }

@@ -49,6 +49,7 @@ mod _core {
     /// Groups as the lists that are promised, or flat: their items, and where each group ends after a leading 0.
     fn answer(py: Python<'_>, groups: Groups, as_lists: bool) -> Answer<Bound<'_, PyAny>> {
         if as_lists {
+            ensure_lists(groups.iter().map(<[u32]>::len).sum(), groups.len())?;
             return Ok(lists::<u32>(py, groups.iter())?.into_any());
         }
         let (items, offsets) = detached_if_long(py, groups.len(), || Ok(groups.flat()))?;
@@ -57,6 +58,16 @@ mod _core {
 
     /// Objects that are made in about a millisecond.
     const MANY: usize = 1 << 16;
+
+    /// Bytes of an integer and its place in a list, and of a list.
+    const OF_LIST_ITEM: usize = 48;
+    const OF_LIST: usize = 96;
+
+    /// Refuses lists of so many items where there is no memory for them: the interpreter's own allocations may fail
+    /// where no error can be returned.
+    fn ensure_lists(items: usize, lists: usize) -> core::Result<()> {
+        core::ensure_memory(items * OF_LIST_ITEM + lists * OF_LIST, 1)
+    }
 
     /// A list of lists; a signal ends it.
     fn lists<'py, 'a, T: 'a>(py: Python<'py>, groups: impl Iterator<Item = &'a [T]>) -> PyResult<List<'py>>
@@ -134,9 +145,12 @@ mod _core {
 
     /// The inverse of a permutation.
     #[pyfunction]
-    fn inverse(idx_map: Bound<'_, PyAny>) -> Answer<Vec<i64>> {
+    fn inverse(py: Python<'_>, idx_map: Bound<'_, PyAny>) -> Answer<Vec<i64>> {
         let order = given::integers(&idx_map, "idx_map")?;
-        core::inverse(order.as_slice()?).map_err(|error| Refused::named(&error, &[("order", "idx_map")]))
+        let order = order.as_slice()?;
+        core::ensure_memory(order.len(), OF_LIST_ITEM)?;
+        let inverse = detached_if_long(py, order.len(), || core::inverse(order));
+        inverse.map_err(|error| Refused::named(&error, &[("order", "idx_map")]))
     }
 
     /// The sum of curves, `(per_token, per_square)`, over all sequences, in that order; `None` where there is none.
@@ -228,6 +242,8 @@ mod _core {
 
     fn nested<'py>(py: Python<'py>, layout: &Layout<'_>) -> Answer<(List<'py>, List<'py>)> {
         let ranks: Vec<_> = layout.ranks().collect();
+        let samples = ranks.iter().map(|(samples, _)| samples.len()).sum::<usize>();
+        ensure_lists(2 * samples, ranks.iter().map(|(_, offsets)| offsets.len()).sum())?;
         let largest = ranks.iter().map(|(samples, _)| samples.len()).max().unwrap_or(0);
         // A position stands in every rank's lists: one integer object serves them all.
         let positions: Vec<Bound<'py, PyInt>> = (0..largest).map(|position| PyInt::new(py, position)).collect();

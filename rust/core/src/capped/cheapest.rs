@@ -27,7 +27,8 @@ impl Entry {
 }
 
 /// The micro-batches of a row in classes by the longest sample that they have room for, under a tree of minima: those
-/// with room for a length are a run of classes up to the last. Every step takes **O(log n)** time for n samples.
+/// with room for a length are a run of classes up to the last. Every step takes **O(log n)** time for n samples, over
+/// many steps: an entry that is out of date is passed over once.
 pub(crate) struct Cheapest {
     /// The different lengths of the samples, ascending: class `i` has room for `lengths[i]` and not for `lengths[i + 1]`.
     lengths: Vec<u64>,

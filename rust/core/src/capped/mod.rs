@@ -83,7 +83,7 @@ pub(crate) struct Shortage {
 /// [`Shortage`] when the step holds fewer samples than that.
 ///
 /// # Complexity
-/// **O(n log n + n rows)** time for the starts and at most `effort` look-ups per sample for each.
+/// **O(n log² n)** time for the starts and at most `effort` look-ups per sample for each.
 ///
 /// # Literature
 /// D. S. Johnson, *Near-optimal bin packing algorithms*, 1973 (first fit decreasing); R. L. Graham, *Bounds on

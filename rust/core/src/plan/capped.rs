@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 const MOST_REPEATED: usize = 1 << 24;
 
 /// Bytes that are held of each sample of a step at the peak, where each has a micro-batch of its own.
-const PEAK: usize = 360;
+const PEAK: usize = 512;
 
 /// Plans every step within the cap.
 ///
