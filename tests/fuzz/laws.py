@@ -230,7 +230,7 @@ def published(call: Call, planned: Callable[[], Any]) -> None:
         wanted = planned()
     except ValueError:
         wanted = None
-    except AttributeError:  # an argument is missing
+    except (AttributeError, TypeError):  # an argument is missing, or None
         return
     if wanted is None or not all(batch for of_rank in wanted[1] for batch in of_rank):  # an empty micro-batch is none
         must(isinstance(call.refusal, ScheduleError), "where the published schedule ends, it is a ScheduleError")

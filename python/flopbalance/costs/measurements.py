@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, as_integers, as_items, as_lengths
+from flopbalance.checks import Ints, as_integers, as_items, as_lengths, shown
 from flopbalance.schedules.schedule import RankSchedule, Schedule, micro_batch_sums, planned_lengths
 
 MicroBatchesLike: TypeAlias = (
@@ -75,7 +75,7 @@ class MicroBatches:
             flat = np.concatenate(batches) if batches else np.empty(0, dtype=np.int64)
             offsets = np.cumsum([0, *map(len, batches)])
         if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(flat):
-            raise ValueError(f"offsets must run from 0 to {len(flat)}, the number of lengths, got {offsets}")
+            raise ValueError(f"offsets must run from 0 to {len(flat)}, the number of lengths, got {shown(offsets)}")
         if (np.diff(offsets) < 1).any():
             raise ValueError(f"micro_batches[{np.argmax(np.diff(offsets) < 1)}] must hold a sequence, got none")
         return cls(flat, offsets)

@@ -75,10 +75,11 @@ def _check_kind(values: Mapping[str, Any]) -> None:
             expected = "a text" if kinds is str else "a list"
             raise ValueError(f"config.{name} must be {expected}, got {shown(values[name])}")
     for name, both_ways in (("use_bidirectional_attention", (True, "all")), ("is_causal", (False,))):
-        if values.get(name) is not None and values[name] in both_ways:
-            raise ValueError(
-                f"config.{name} = {shown(values[name])}: the model is not a decoder, its attention is not causal"
-            )
+        value = values.get(name)
+        if not isinstance(value, bool | int | str | None):
+            raise ValueError(f"config.{name} must be True or False, got {shown(value)}")
+        if value is not None and value in both_ways:
+            raise ValueError(f"config.{name} = {shown(value)}: the model is not a decoder, its attention is not causal")
     for architecture in values.get("architectures") or ():
         if "Bidirectional" in str(architecture):
             raise ValueError(
@@ -91,13 +92,17 @@ def _plain_family(values: Mapping[str, Any]) -> Family:
     name = f"model_type {shown(values['model_type'])}"
     architectures = values.get("architectures") or ["ForCausalLM"]
     decodes = any(re.search("CausalLM|ConditionalGeneration|LMHead", str(one)) for one in architectures)
-    if values.get("is_encoder_decoder") or _ENCODERS.search(str(values["model_type"]).lower()) or not decodes:
+    if (
+        Fields(values, "config").flag("is_encoder_decoder")
+        or _ENCODERS.search(str(values["model_type"]).lower())
+        or not decodes
+    ):
         raise ValueError(f"{name} is not a decoder: its attention is not causal")
     for own, value in values.items():
-        if value and _NOT_PLAIN.search(own):
+        if _NOT_PLAIN.search(str(own)) and value:
             raise ValueError(f"{name} is not known, and config.{own} is no field of a plain decoder")
     activation = values.get("hidden_act", values.get("hidden_activation"))
-    if activation not in (None, "silu", "swish"):
+    if not isinstance(activation, str | None) or activation not in (None, "silu", "swish"):
         raise ValueError(
             f"{name} is not known, and config.hidden_act = {shown(activation)} leaves open whether it is gated"
         )
