@@ -745,7 +745,7 @@ class TestFeasible:
     def test_a_cap_beside_a_fixed_size_is_looked_at(self, cap):
         run = {"global_batch_size": 2, "dp_size": 1, "micro_batch_size": 2}
         assert check_feasible(max_tokens=5, **run) == check_feasible(**run)
-        with pytest.raises(ValueError, match="^max_tokens must be "):
+        with pytest.raises(ValueError, match=r"^max_tokens must be "):
             check_feasible(max_tokens=cap, **run)
 
     def test_leftovers_and_oversize_are_told(self):
