@@ -433,7 +433,7 @@ def log_probs(r: Random) -> str:
 
 
 def hand_made_schedule(r: Random) -> str:
-    """Return a call of the constructor or of `load`, nearly right."""
+    """Return a use of a schedule or of a view that was made by hand, or loaded, nearly right."""
     ranks, per_rank = r.randint(1, 2), r.randint(1, 3)
     count = ranks * per_rank
     samples = list(range(count + r.randint(0, 3)))
@@ -464,6 +464,11 @@ def hand_made_schedule(r: Random) -> str:
     if one_in(r, 2):
         fields = {"version": "1", **fields}
         return f"Schedule.load({call('archive', **fields)})"
+    if one_in(r, 4):
+        for name in ("dp_size", "num_samples", "dropped"):
+            del fields[name]
+        use = pick(r, ("steps()", "sample_counts", "__repr__()", "__hash__()"))
+        return f"{call('RankSchedule', rank=number(r, 0, 1), **fields)}.{use}"
     use = pick(
         r, ("to_lists()", "inverse()", "rank(0)", "step_tokens", "step_samples", "save('made.npz')", "__repr__()")
     )
