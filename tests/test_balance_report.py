@@ -101,6 +101,7 @@ def test_samples_above_the_cap_by_themselves_are_counted():
 @pytest.mark.parametrize(
     ("costs", "options"),
     [
+        pytest.param([0.2, 0.0], {"micro_batch_overhead": 8e307}, id="ratio"),
         pytest.param([1, 2], {"micro_batch_overhead": 1.7e308}, id="overhead"),
         pytest.param([8e307, 2.0], {"pipeline_stages": 9}, id="stages"),
     ],
@@ -108,6 +109,7 @@ def test_samples_above_the_cap_by_themselves_are_counted():
 def test_times_that_no_float_holds_are_refused(costs, options):
     schedule = plan([1, 2], dp_size=1, max_tokens=2)
     with pytest.raises(
-        ValueError, match="costs, pipeline_stages and micro_batch_overhead must leave times finite, got"
+        ValueError,
+        match="costs, pipeline_stages and micro_batch_overhead must leave times and their ratios finite, got",
     ):
         report(schedule, costs, [1, 2], 2, **options)

@@ -12,6 +12,7 @@ import pytest
 from flopbalance import CostModel, FittedCost, plan
 from flopbalance.costs.fitted import FEWEST
 from flopbalance.costs.measurements import MicroBatches
+from tensor import Tensor
 
 C0, C1, C2, C3 = 2e-3, 1e-5, 3e-9, 4e-5
 
@@ -232,10 +233,11 @@ def test_all_forms_of_micro_batches_fit_alike():
     ("batches", "times", "message"),
     [
         ([[1], [2]], [1.0], "seconds must hold one time for each of 2 micro-batches"),
-        ([[1], [2]], [1.0, 0.0], r"seconds\[1\] must be positive and finite, at most 1e\+60, got 0.0"),
-        ([[1], [2]], [1.0, -1.0], r"seconds\[1\] must be positive and finite, at most 1e\+60, got -1.0"),
-        ([[1], [2]], [np.nan, 1.0], r"seconds\[0\] must be positive and finite, at most 1e\+60, got nan"),
-        ([[1], [2]], [1.0, np.inf], r"seconds\[1\] must be positive and finite, at most 1e\+60, got inf"),
+        ([[1], [2]], [1.0, 0.0], r"seconds\[1\] must be from 1e-60 to 1e\+60, got 0.0"),
+        ([[1], [2]], [1.0, -1.0], r"seconds\[1\] must be from 1e-60 to 1e\+60, got -1.0"),
+        ([[1], [2]], [np.nan, 1.0], r"seconds\[0\] must be from 1e-60 to 1e\+60, got nan"),
+        ([[1], [2]], [1.0, np.inf], r"seconds\[1\] must be from 1e-60 to 1e\+60, got inf"),
+        ([[1], [2]], [1e-300, 1.0], r"seconds\[0\] must be from 1e-60 to 1e\+60, got 1e-300"),
         ([[1], []], [1.0, 1.0], r"micro_batches\[1\] must hold a sequence, got none"),
         ([[1], [-2]], [1.0, 1.0], r"micro_batches\[1\]\[0\] must be >= 0, got -2"),
         ([], [], "micro_batches must hold at least 10"),
@@ -243,6 +245,9 @@ def test_all_forms_of_micro_batches_fit_alike():
         (([1, 2], [1, 2]), [1.0], "offsets must run from 0 to 2"),
         (([1, 2], [0, 2, 1, 2]), [1.0] * 3, r"micro_batches\[1\] must hold a sequence"),
         (([1, 2], []), [], "offsets must run from 0 to 2"),
+        (([1, 2], [5] * 99), [], r"offsets must run from 0 to 2, the number of lengths, got array\(.*\)$"),
+        (None, [], "micro_batches must be a schedule, a tuple of .*, got None$"),
+        (Tensor(None), [], "micro_batches must be a schedule, a tuple of .*, got Tensor"),
     ],
 )
 def test_bad_measurements(batches, times, message):

@@ -458,10 +458,8 @@ class TestAfterThePlan:
         schedule.save(tmp_path / "schedule.npz")
         assert Schedule.load(tmp_path / "schedule.npz") == schedule
         assert schedule.is_padding.any()
-        unmarked = replace(schedule, is_padding=np.zeros_like(schedule.is_padding))
-        unmarked.save(tmp_path / "unmarked.npz")
-        with pytest.raises(ValueError, match="every sample stands in one place"):
-            Schedule.load(tmp_path / "unmarked.npz")
+        with pytest.raises(ValueError, match="num_samples must be 4, of all that are placed or dropped, got 3"):
+            replace(schedule, is_padding=np.zeros_like(schedule.is_padding))
 
 
 class TestRoom:
@@ -735,6 +733,20 @@ class TestFeasible:
         assert bool(answer) != bool(answer.remedies)
         for remedy in answer.remedies:
             assert check_feasible(**{**shape, **packing, **remedy}), remedy
+
+    def test_a_remedy_is_one_that_may_be_given(self):
+        run = {"global_batch_size": 1, "dp_size": 2**63 - 2**20, "micro_batch_size": 2}
+        assert check_feasible(**run).remedies == ()  # steps of 2^64 rollouts would do
+        shorter = {**run, "micro_batch_size": 1}
+        assert check_feasible(**shorter).remedies == ({"global_batch_size": 2**63 - 2**20},)
+        assert check_feasible(**{**shorter, **check_feasible(**shorter).remedies[0]})
+
+    @pytest.mark.parametrize("cap", [float("nan"), 0, "9", 2**63], ids=str)
+    def test_a_cap_beside_a_fixed_size_is_looked_at(self, cap):
+        run = {"global_batch_size": 2, "dp_size": 1, "micro_batch_size": 2}
+        assert check_feasible(max_tokens=5, **run) == check_feasible(**run)
+        with pytest.raises(ValueError, match=r"^max_tokens must be "):
+            check_feasible(max_tokens=cap, **run)
 
     def test_leftovers_and_oversize_are_told(self):
         shared = {"global_batch_size": 4, "dp_size": 2, "max_tokens": 10, "num_rollouts": 10}

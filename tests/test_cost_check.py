@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flopbalance import CostModel, check_costs, plan
+from tensor import Tensor
 from test_calibration import measured, mixed_batches, noisy, times_of
 
 
@@ -105,7 +106,7 @@ def test_the_scale_is_the_unit_of_the_cost():
         ([[1]], [1.0], {}, "micro_batches must hold at least two to compare, got 1"),
         ([[1], [2]], [1.0], {}, "seconds must hold one time for each of 2"),
         ([[1], [2]], [1.0, 2.0], {"ranks": [0]}, "ranks must name one for each of 2 micro-batches, got 1"),
-        ([[1], [0]], [1.0, 2.0], {}, r"cost must be positive .* got 0.0 for micro_batches\[1\]"),
+        ([[1], [0]], [1.0, 2.0], {}, r"cost must be from 1e-60 to .* got 0.0 for micro_batches\[1\]"),
     ],
 )
 def test_bad_measurements(batches, seconds, options, message):
@@ -117,6 +118,12 @@ def test_bad_measurements(batches, seconds, options, message):
 def test_what_is_no_cost_is_refused(cost):
     with pytest.raises(ValueError, match=r"cost must have flops\(lengths\), as CostModel.* got "):
         check_costs(cost, [[1], [2]], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("of_others", [Tensor(None), 3, object()], ids=["tensor", "number", "object"])
+def test_what_are_no_micro_batches_is_refused(of_others):
+    with pytest.raises(ValueError, match=r"^micro_batches must be a schedule, a tuple of .*, got "):
+        check_costs(CostModel(per_token=1), of_others, [])
 
 
 @pytest.mark.parametrize(

@@ -447,6 +447,26 @@ def test_an_unknown_model_that_is_no_plain_decoder_is_refused(fields, message):
 
 
 @pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"model_type": np.zeros((2, 2))}, "config.model_type must be a text, got array"),
+        ({"model_type": "new\ncomer", "num_experts": 3}, "model_type 'new\\\\ncomer' is not known"),
+        ({"architectures": np.zeros((2, 2))}, "config.architectures must be a list, got array"),
+        ({"layer_types": np.zeros((2, 2))}, "config.layer_types must be a list, got array"),
+        ({"is_causal": np.zeros((2, 2))}, "config.is_causal must be True or False, got array"),
+        ({"hidden_act": np.zeros((2, 2))}, "config.hidden_act = array"),
+        ({"is_encoder_decoder": np.zeros((2, 2))}, "config.is_encoder_decoder must be True or False, got array"),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:model_type 'newcomer'")
+def test_arrays_are_shown_on_one_line(fields, named):
+    with pytest.raises(ValueError, match=named) as refusal:
+        CostModel.from_hf_config({**HF_DENSE, "model_type": "newcomer", **fields})
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     "field", ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"]
 )
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen3", "gemma3_text", "newcomer"])

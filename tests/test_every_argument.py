@@ -125,6 +125,7 @@ PLAN = {
     "padded": False,
     "extra_budget": ([1] * 5, 9),
     "pad_to": (1, 1),
+    "carried": [3, 0],
     "on_leftover": "drop",
     "on_oversize": "alone",
     "on_shortage": "error",
@@ -235,8 +236,16 @@ CALLS: dict[str, dict[str, Any]] = {
         "micro_batch_indices": [[[0, 1]], [[0]]],
     },
     "Schedule.rank": {"self": SCHEDULE, "rank": 1},
-    "select_flops_model": {"args": ARGS, "name": "published"},
-    "add_balance_arguments": {"parser": argparse.ArgumentParser()},
+    "Schedule.rank_loads": {"self": SCHEDULE, "costs": LENGTHS, "lengths": LENGTHS, "carried": [3, 0]},
+    "Schedule.from_lists": {
+        "partitions": [[0, 3], [1, 2, 4]],
+        "micro_batch_indices": [[[0], [1]], [[0, 1], [2]]],
+        "num_microbatches": [2],
+        "global_batch_sizes": [5],
+        "lengths": LENGTHS,
+    },
+    "select_flops_model": {"args": ARGS, "flops_model": "published", "name": "flops_model"},
+    "add_balance_arguments": {"parser": argparse.ArgumentParser(), "only_new": True},
     "validate_balance_args": {"args": {}},
     "build_dp_schedule": {
         "args": ARGS,
@@ -244,6 +253,12 @@ CALLS: dict[str, dict[str, Any]] = {
         "total_lengths": LENGTHS,
         "global_batch_size": 5,
         "rollout_indices": LENGTHS,
+    },
+    "build_log_probs_schedule": {
+        "args": {"use_dynamic_batch_size": True, "max_tokens_per_gpu": 8},
+        "train_parallel_config": {"cp_size": 1},
+        "total_lengths": LENGTHS,
+        "partitions": [[0, 3], [1, 2, 4]],
     },
 }
 """A call of everything public that works, with every parameter."""

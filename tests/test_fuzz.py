@@ -148,7 +148,7 @@ def public_names():
             )
 
 
-MADE_BY_OTHERS = {"CostCheck", "Explanation", "Feasibility", "BalanceReport", "Rollout", "RankSchedule"}
+MADE_BY_OTHERS = {"CostCheck", "Explanation", "Feasibility", "BalanceReport", "Rollout"}
 """What functions return and no one calls; their methods are called by the laws and by `str`."""
 CALLED_BY_A_WORD = {
     "ScheduleError": "validate_balance_args",

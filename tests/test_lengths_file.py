@@ -292,6 +292,8 @@ FAULTS = [
     ("a.json", '{"length": 5}', 'expected a list in "length", found 5'),
     ("a.json", "[" * 100_000, "line 1: expected JSON of a usual depth and size"),
     ("a.json", "9" * 5000, "line 1: expected JSON of a usual depth and size"),
+    ("a.json", "[1e3999999999999999999]", 'line 1: expected JSON .*, found the number "1e3999999999999999999"'),
+    ("a.jsonl", "5\n1e-3999999999999999999", 'line 2: expected JSON .*, found the number "1e-3999999999999999999"'),
     ("a.txt", b"5\n6\xff\n", "line 2: expected UTF-8 text, found byte 0xff"),
     ("a.csv", b"length\n5\n\x80\n", "line 3: expected UTF-8 text, found byte 0x80"),
     ("a.jsonl", b"\xff\xfe5\x00", "line 1: expected UTF-8 text, found byte 0xff"),

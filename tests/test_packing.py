@@ -255,3 +255,27 @@ def test_the_inverse_is_of_the_same_kind(order):
     assert np.asarray(inverse).tolist() == [1, 2, 0]
     assert np.asarray(order).tolist() == [2, 0, 1]
     assert getattr(inverse, "dtype", None) == getattr(order, "dtype", None)
+
+
+class Unchanging(Tensor):
+    """A tensor without item assignment."""
+
+    __setitem__ = None
+
+
+class Single(Tensor):
+    """A tensor that is not copied."""
+
+    def __deepcopy__(self, memo):
+        raise RuntimeError("only leaves of the graph are copied")
+
+
+@pytest.mark.parametrize("kind", [Unchanging, Single])
+def test_the_inverse_of_what_cannot_be_written_to_is_a_list(kind):
+    assert get_reverse_idx(kind([2, 0, 1])) == [1, 2, 0]
+
+
+def test_the_inverse_of_a_read_only_array_is_an_array():
+    order = np.array([2, 0, 1])
+    order.setflags(write=False)
+    assert get_reverse_idx(order).tolist() == [1, 2, 0]

@@ -100,6 +100,28 @@ def test_bad_fields(fields, message):
         PublishedFlops({**DENSE, **fields})
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden_size": 2**62, "vocab_size": 2**62}, r"^FLOPs per token of args must be below 2\^59, got \d+"),
+        (
+            {"vocab_size": 2**62, "hidden_size": 1},
+            r"^FLOPs per token of args must be below 2\^59, got 9223372036854775808$",
+        ),
+        (
+            {**LATENT, "kv_lora_rank": None, "v_head_dim": 2**59},
+            r"^FLOPs per squared token of args must be .*, got \d+$",
+        ),
+    ],
+    ids=str,
+)
+def test_a_model_of_absurd_size_is_refused(fields, message):
+    args = {**DENSE, "num_query_groups": 1, "kv_channels": 1, "ffn_hidden_size": 1, "vocab_size": 1, **fields}
+    for call in (lambda: PublishedFlops(args), lambda: calculate_fwd_flops([], args)):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
 @pytest.mark.parametrize("lengths", [[-1], [1.5], ["1"], [[1]]], ids=str)
 def test_bad_lengths(lengths):
     with pytest.raises(ValueError, match="seqlens"):

@@ -209,7 +209,7 @@ def test_positions_may_stand_in_any_order():
     [
         ({"partitions": [[0, 1]]}, "micro_batch_indices must hold a list for each rank of partitions, got 2 for 1"),
         ({"partitions": [], "micro_batch_indices": []}, "micro_batch_indices must hold a list for each rank .*, got 0"),
-        ({"partitions": 5}, "partitions must hold a list of samples for each rank, got int"),
+        ({"partitions": 5}, "partitions must be a list of samples for each rank, got 5"),
         ({"partitions": [[0, 1], [2, 5]]}, r"partitions\[1\] must hold samples, numbers from 0 to 4, got 5"),
         ({"partitions": [[0, 1], [-1, 2]]}, r"partitions\[1\] must hold samples, numbers from 0 to 4, got -1"),
         ({"partitions": [[0, 1], [2, 1]]}, "partitions must hold every sample once at most, got 1 2 times"),
@@ -220,13 +220,15 @@ def test_positions_may_stand_in_any_order():
         ({"partitions": [[0, 1], [2, 3, 4]]}, r"every position in partitions\[1\], from 0 to 2, once, got no 2"),
         ({"micro_batch_indices": [[[0], [1]], [[0, 1]]]}, r"micro_batch_indices\[1\] must hold 2 micro-batches, .* 1$"),
         ({"micro_batch_indices": [[[0], [1]], [[0, 1], []]]}, r"micro_batch_indices\[1\]\[1\] must hold a position"),
-        ({"micro_batch_indices": [[[0], [1]], [0, 1]]}, r"micro_batch_indices\[1\]\[0\] must hold positions, got int"),
-        ({"micro_batch_indices": [[[0], [1]], 7]}, r"micro_batch_indices\[1\] must hold a list of positions"),
+        ({"micro_batch_indices": [[[0], [1]], [0, 1]]}, r"indices\[1\]\[0\] must be a list of positions, got 0"),
+        ({"micro_batch_indices": [[[0], [1]], 7]}, r"micro_batch_indices\[1\] must be a list of positions"),
         ({"num_microbatches": [3]}, r"micro_batch_indices\[0\] must hold 3 micro-batches"),
         ({"num_microbatches": [2, 0]}, r"num_microbatches\[1\] must be >= 1, got 0"),
         ({"num_microbatches": []}, "num_microbatches must hold a number for each step, got none"),
         ({"global_batch_sizes": [2, 2]}, "global_batch_sizes must hold one number for each of the 1 steps"),
         ({"global_batch_sizes": [0]}, r"global_batch_sizes\[0\] must be >= 1, got 0"),
+        ({"global_batch_sizes": [6]}, "global_batch_sizes must add up to at most 5, the samples of lengths, got 6"),
+        ({"num_microbatches": [2**62] * 4}, r"micro_batch_indices\[0\] must hold 18446744073709551616 micro-batches"),
         ({"lengths": [1, 2, -3, 4, 5]}, r"lengths\[2\] must be >= 0, got -3"),
         ({"lengths": [1, 2]}, r"partitions\[1\] must hold samples, numbers from 0 to 1, got 2"),
     ],
@@ -256,6 +258,119 @@ def test_the_inverse_marks_dropped_samples(schedule):
     assert np.flatnonzero(inverse < 0).tolist() == schedule.dropped.tolist()
     assert inverse[schedule.dropped].tolist() == [-1]
     assert inverse[schedule.samples].tolist() == list(range(10))
+
+
+# -- made by hand ----------------------------------------------------------------------------------------------------
+
+FIELDS = {
+    "dp_size": 2,
+    "num_samples": 4,
+    "samples": [0, 2, 1, 1],
+    "micro_batch_offsets": [0, 2, 4],
+    "micro_batch_tokens": [9, 8],
+    "micro_batches_per_step": [1],
+    "rollouts_per_step": [3],
+    "dropped": [3],
+    "is_padding": [False, False, False, True],
+}
+
+
+def test_a_schedule_made_by_hand_is_one():
+    arrays = {name: np.array(value) for name, value in FIELDS.items() if isinstance(value, list)}
+    made = Schedule(**{**FIELDS, **arrays, "dp_size": np.int64(2)})
+    assert made == Schedule(**FIELDS) == Schedule(*FIELDS.values()) == dataclasses.replace(made)
+    assert hash(made) == hash(Schedule(**FIELDS))
+    assert (type(made.dp_size), made.samples.dtype, made.is_padding.dtype) == (int, np.int64, np.bool_)
+    assert not made.samples.flags.writeable
+    assert arrays["samples"].flags.writeable
+    assert made.to_lists() == ([[0, 2], [1, 1]], [[[0, 1]], [[0, 1]]], [1], [3])
+    assert made.inverse().tolist() == [0, 2, 1, -1]
+    assert (made.step_samples.tolist(), made.step_tokens.tolist()) == ([4], [17])
+    view = made.rank(1)
+    assert view == RankSchedule(**vars(view)) == dataclasses.replace(view)
+
+
+BROKEN = [
+    ("dp_size", 0, "^dp_size must be >= 1, got 0$"),
+    ("dp_size", "2", "^dp_size must be a whole number, got '2'$"),
+    ("dp_size", 3, "^micro_batch_tokens must hold .*, 3 in all, got 2$"),
+    ("dp_size", 2**62, "^micro_batch_tokens must hold .*, 4611686018427387904 in all, got 2$"),
+    ("num_samples", None, "^num_samples must be a whole number, got None$"),
+    ("num_samples", 5, "^num_samples must be 4, of all that are placed or dropped, got 5$"),
+    ("samples", None, "^samples must be one flat sequence of numbers, got NoneType$"),
+    ("samples", [[0, 2, 1, 1]], "^samples must have one dimension, got 2"),
+    ("samples", [0, 2, 1, 4], r"^samples\[3\] must be from 0 to 3, got 4$"),
+    ("samples", [-1, 2, 1, 1], r"^samples\[0\] must be from 0 to 3, got -1$"),
+    ("samples", [0, 0, 1, 1], "^samples and dropped must hold every sample once, got 0 2 times$"),
+    ("samples", [0, 2, 1, 3], r"^samples\[3\] must be no dropped one where it is padding, got 3$"),
+    ("micro_batch_offsets", [0, 9], "^micro_batch_offsets must hold one more .*, 3 in all, got 2$"),
+    ("micro_batch_offsets", [], "^micro_batch_offsets must hold one more .*, 3 in all, got 0$"),
+    ("micro_batch_offsets", [0, 2, 9], "^micro_batch_offsets must run from 0 to 4, the end of samples, got 0 to 9$"),
+    ("micro_batch_offsets", [1, 2, 4], "^micro_batch_offsets must run from 0 to 4, the end of samples, got 1 to 4$"),
+    ("micro_batch_offsets", [0, 0, 4], r"^micro_batch_offsets\[1\] must be above the one before it, got 0$"),
+    ("micro_batch_tokens", [9, -8], r"^micro_batch_tokens\[1\] must be >= 0, got -8$"),
+    ("micro_batch_tokens", [2**62, 2**62], r"^micro_batch_tokens must add up to less than 2\^63, got 92233"),
+    ("micro_batch_tokens", ["9", "8"], r"^micro_batch_tokens\[0\] must be a number, got '9'$"),
+    ("micro_batches_per_step", [], "^micro_batches_per_step must hold a number for each step, 1 in all, got 0$"),
+    ("micro_batches_per_step", [0], r"^micro_batches_per_step\[0\] must be >= 1, got 0$"),
+    ("micro_batches_per_step", [2**62] * 4 + [1], "^rollouts_per_step must hold a number .*, 5 in all, got 1$"),
+    ("rollouts_per_step", [1, 1], "^rollouts_per_step must hold a number for each step .*, 1 in all, got 2$"),
+    ("rollouts_per_step", [0], r"^rollouts_per_step\[0\] must be >= 1, got 0$"),
+    ("rollouts_per_step", [5], "^rollouts_per_step must add up to num_samples = 4 at most, got 5$"),
+    ("dropped", [2], "^samples and dropped must hold every sample once, got 2 2 times$"),
+    ("dropped", [2**62], r"^dropped\[0\] must be from 0 to 3, got 4611686018427387904$"),
+    ("dropped", [3.5], r"^dropped\[0\] must be a whole number, got 3.5$"),
+    ("is_padding", [0, 0, 0, 1], "^is_padding must be one flat sequence of booleans, got \\[0, 0, 0, 1\\]$"),
+    ("is_padding", True, "^is_padding must be one flat sequence of booleans, got True$"),
+    ("is_padding", [False], "^is_padding must hold True or False for each of samples, 4 in all, got 1$"),
+    ("is_padding", [False] * 4, "^num_samples must be 5, of all that are placed or dropped, got 4$"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), BROKEN, ids=[f"{name}-{value}" for name, value, _ in BROKEN])
+def test_a_schedule_made_by_hand_that_breaks_a_law_is_refused(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        Schedule(**{**FIELDS, name: value})
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(Schedule(**FIELDS), **{name: value})
+
+
+def test_dropped_samples_ascend():
+    fields = {**FIELDS, "samples": [0, 1, 1, 1], "is_padding": [False, False, True, True]}
+    assert Schedule(**{**fields, "dropped": [2, 3]}).dropped.tolist() == [2, 3]
+    with pytest.raises(ValueError, match=r"^dropped\[1\] must be above the one before it, got 2$"):
+        Schedule(**{**fields, "dropped": [3, 2]})
+
+
+def test_an_empty_schedule_is_none():
+    with pytest.raises(ValueError, match=r"^num_samples must be >= 1, got 0$"):
+        Schedule(1, 0, [], [], [], [1], [1], [], [])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rank": -1}, "^rank must be >= 0, got -1$"),
+        ({"samples": [-2, 1]}, r"^samples\[0\] must be >= 0, got -2$"),
+        ({"samples": [1, 1]}, "^samples must hold every sample once at most, got 1 twice$"),
+        ({"samples": 3}, "^samples must be one flat sequence of numbers, got int$"),
+        ({"micro_batch_offsets": [0, 2, 4]}, "^micro_batch_offsets must hold one more .*, 2 in all, got 3$"),
+    ],
+    ids=str,
+)
+def test_a_view_made_by_hand_that_breaks_a_law_is_refused(change, message):
+    view = Schedule(**FIELDS).rank(0)
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(view, **change)
+
+
+def test_the_core_is_not_asked_twice(monkeypatch):
+    for check in ("checked_schedule", "checked_rank"):
+        monkeypatch.setattr(f"flopbalance.schedules.schedule.{check}", None)
+    schedule = plan(LENGTHS, dp_size=2, max_tokens=10)
+    assert schedule.rank(0).rank == 0
+    with pytest.raises(TypeError):
+        dataclasses.replace(schedule)
 
 
 # -- equality and words ----------------------------------------------------------------------------------------------
@@ -394,7 +509,7 @@ def test_counts_are_compared_before_memory_is_taken(schedule, tmp_path):
     rewrite(path, num_samples=np.array(300_000_000))
     assert path.stat().st_size < 4096
     tracemalloc.start()
-    with pytest.raises(ValueError, match="broken law: every sample stands in one place"):
+    with pytest.raises(ValueError, match=r"schedule\.npz: num_samples must be 11, .*, got 300000000$"):
         Schedule.load(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -406,7 +521,10 @@ def test_micro_batches_whose_sum_wraps_are_refused(schedule, tmp_path):
     schedule.save(path)
     counts = np.array([2**62] * 4 + [schedule.micro_batches_per_step.sum()])  # 2^64 more than there are
     rewrite(path, micro_batches_per_step=counts, rollouts_per_step=np.ones(5, np.int64))
-    with pytest.raises(ValueError, match="broken law: every rank has as many micro-batches"):
+    with pytest.raises(
+        ValueError,
+        match=r"micro_batch_tokens must hold .*, 36893.* in all, got ",
+    ):
         Schedule.load(path)
 
 
@@ -415,7 +533,7 @@ def test_tokens_whose_sum_wraps_are_refused(schedule, tmp_path):
     schedule.save(path)
     tokens = np.full_like(schedule.micro_batch_tokens, 2**62)
     rewrite(path, micro_batch_tokens=tokens)
-    with pytest.raises(ValueError, match="broken law: tokens are not negative, and 64 bits hold their sum"):
+    with pytest.raises(ValueError, match=r"micro_batch_tokens must add up to less than 2\^63, got "):
         Schedule.load(path)
 
 
@@ -428,7 +546,7 @@ def test_padding_is_a_sample_that_is_placed(tmp_path):
     schedule.save(path)
     assert Schedule.load(path) == schedule
     rewrite(path, samples=np.where(schedule.is_padding, 0, schedule.samples))
-    with pytest.raises(ValueError, match="broken law: padding is placed elsewhere"):
+    with pytest.raises(ValueError, match=r"samples\[.\] must be no dropped one where it is padding, got 0"):
         Schedule.load(path)
 
 

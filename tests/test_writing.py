@@ -246,6 +246,8 @@ def make_inputs(folder):
         (("plan", "lengths.json", "--cost", "cost.json"), "--out", "cost.json"),
         (("plan", "lengths.json", "--model", "cost.json"), "--out", "cost.json"),
         (("plan", "lengths.json", "--model", "hf"), "--out", "hf/config.json"),
+        (("plan", "lengths.json", "--flops-model", "cost.json"), "--out", "cost.json"),
+        (("plan", "lengths.json", "--flops-model", "hf"), "--out", "hf/config.json"),
         (("plot", "lengths.txt.html"), "--out", "lengths.txt.html"),
         (("calibrate", "log.csv"), "--save", "log.csv"),
         (("calibrate", "log.csv", "--cost", "cost.json"), "--save", "cost.json"),

@@ -20,6 +20,9 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Weights: TypeAlias = "npt.NDArray[np.uint64 | np.float64] | list[int]"
 
+COUNT_LIMIT = 2**63
+"""Counts are below it."""
+
 _Choice = TypeVar("_Choice", bound=str)
 _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 
@@ -46,7 +49,7 @@ class CostFunction(Protocol):
         """Return the cost of each length."""
 
 
-def as_count(value: SupportsIndex, name: str, minimum: int = 1, limit: int = 2**63) -> int:
+def as_count(value: SupportsIndex, name: str, minimum: int = 1, limit: int = COUNT_LIMIT) -> int:
     """Return a whole number of at least `minimum`, below a power of two; not a boolean.
 
     Examples
@@ -155,6 +158,14 @@ def as_floats(values: npt.ArrayLike, name: str) -> Floats:
     return _floats(array, name)
 
 
+def as_flags(values: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
+    """Return booleans as an array of one dimension."""
+    array = _as_array(values, name)
+    if array.ndim != 1 or (array.size and array.dtype != np.bool_):
+        raise ValueError(f"{name} must be one flat sequence of booleans, got {shown(values)}")
+    return array.astype(np.bool_, copy=False)
+
+
 def as_rollout_ids(ids: Any, name: str) -> Ints:
     """Return a number for every id: whole numbers as they are, others in the order in which they are first seen.
 
@@ -194,6 +205,16 @@ def _id(value: Any, name: str) -> Hashable:
         rule = "a whole number, a text or another value with a hash"
         raise ValueError(f"{name} must be {rule}, got {shown(value)}") from None
     return object() if value is None else value
+
+
+def as_items(values: Any, name: str, what: str) -> list[Any]:
+    """Return what a list, tuple, array or tensor holds, each item as it is."""
+    try:
+        if isinstance(values, str | bytes):
+            raise TypeError
+        return values if isinstance(values, list) else list(values)
+    except Exception:  # whatever an object of others raises
+        raise ValueError(f"{name} must be {what}, got {shown(values)}") from None
 
 
 def as_bins(bins: list[list[int]], name: str) -> tuple[Ints, Ints]:

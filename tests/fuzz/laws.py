@@ -178,7 +178,8 @@ def published_flops(call: Call) -> None:
     if lengths is None or fields is None:
         return
     total = total_flops(lengths, Namespace(**fields))
-    if total is not None:
+    # Without a sequence the reference reads no argument, and so misses none.
+    if total is not None and (lengths or total_flops([1], Namespace(**fields)) is not None):
         call.expect(total, "FLOPs are the reference's")
         each = flopbalance.PublishedFlops(fields).flops(lengths)
         must(each.sum() == total, f"FLOPs of each sequence add up to {total}")
@@ -230,7 +231,7 @@ def published(call: Call, planned: Callable[[], Any]) -> None:
         wanted = planned()
     except ValueError:
         wanted = None
-    except AttributeError:  # an argument is missing
+    except (AttributeError, TypeError):  # an argument is missing, or None
         return
     if wanted is None or not all(batch for of_rank in wanted[1] for batch in of_rank):  # an empty micro-batch is none
         must(isinstance(call.refusal, ScheduleError), "where the published schedule ends, it is a ScheduleError")
@@ -251,6 +252,8 @@ def plan(call: Call) -> None:
         return
     if call.refusal is None:
         schedule_laws(call.answer, lengths, given)
+        if given["carried"] is not None:
+            as_without_carried(call.answer, call.given)
         if costs is not None and len(costs) == len(lengths):
             as_often(call, lengths, costs)
     if costs is not None and len(costs) == len(lengths):
@@ -402,6 +405,19 @@ def views(schedule: Schedule) -> None:
     must(int(schedule.step_tokens.sum()) == int(schedule.micro_batch_tokens.sum()), "tokens of steps")
 
 
+def as_without_carried(schedule: Schedule, given: Mapping[str, Any]) -> None:
+    """What ranks carry only says which of them gets which part of a step."""
+    other = flopbalance.plan(**{**given, "carried": None})
+    must(steps_of(schedule) == steps_of(other), "micro-batches do not depend on what ranks carry")
+    must(schedule.dropped.tolist() == other.dropped.tolist(), "what is dropped does not depend on what ranks carry")
+
+
+def steps_of(schedule: Schedule) -> list[list[list[list[int]]]]:
+    """Return the parts of each step, as ranks run them, in an order of their own."""
+    per_rank = [[[b.tolist() for b in step] for step in schedule.rank(i).steps()] for i in range(schedule.dp_size)]
+    return [sorted(step) for step in zip(*per_rank, strict=True)]
+
+
 def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
     """The plan does not depend on the types of its input, and more effort is never worse."""
     if len(lengths) > 5 * SMALL:
@@ -455,6 +471,69 @@ def feasible(call: Call) -> None:
                 flopbalance.plan(lengths, **options)
         except ValueError as error:
             raise BrokenLawError(f"what is feasible can be planned: {lengths}: {error}") from error
+
+
+# -- lists of trainers, loads of ranks ---------------------------------------------------------------------------------
+
+
+@law("Schedule.from_lists")
+def from_lists(call: Call) -> None:
+    """Ranks run what the lists say, and the lists of the schedule give it back."""
+    if call.refusal is not None:
+        return
+    schedule, lengths = call.answer, plain_lengths(call.given["lengths"])
+    placed = [
+        [int(partition[i]) for i in batch]
+        for partition, batches in zip(call.given["partitions"], call.given["micro_batch_indices"], strict=True)
+        for batch in (list(map(int, batch)) for batch in batches)
+    ]
+    must(placed == parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist()), "the lists are kept")
+    views(schedule)
+    if lengths is not None:
+        must(schedule.micro_batch_tokens.tolist() == [sum(lengths[i] for i in b) for b in placed], "tokens are summed")
+        must(Schedule.from_lists(*schedule.to_lists(), lengths=lengths) == schedule, "from_lists is to_lists' inverse")
+
+
+@law("Schedule.rank_loads")
+def rank_loads(call: Call) -> None:
+    schedule, costs, carried = call.receiver, plain_weights(call.given["costs"]), call.given["carried"]
+    before = [0] * schedule.dp_size if carried is None else plain_weights(carried)
+    if call.refusal is None:
+        must(all(map(math.isfinite, call.answer.tolist())), "every load is finite")
+    if costs is None or before is None or call.given["lengths"] is not None:
+        return
+    if len(costs) != schedule.num_samples or len(before) != schedule.dp_size:
+        must(call.refusal is not None, "one cost for each sample, one load for each rank")
+        return
+    wanted = []
+    for rank, load in enumerate(before):
+        for sample in schedule.rank(rank).samples.tolist():
+            load += costs[sample]
+        wanted.append(load)
+    must(call.refusal is None, f"must not be refused: {call.refusal}")
+    must(call.answer.tolist() == wanted, f"loads are {wanted!r:.300}")
+
+
+@law("build_log_probs_schedule")
+def log_probs(call: Call) -> None:
+    """Every sample of a rank stands once, under the cap, in as many micro-batches as on the other ranks."""
+    if call.refusal is not None:
+        return
+    lengths, (micro_batches, counts) = plain_lengths(call.given["total_lengths"]), call.answer
+    args, parallel = (
+        dict(one) if isinstance(one, dict) else vars(one)
+        for one in (call.given["args"], call.given["train_parallel_config"])
+    )
+    own = args.get("log_probs_max_tokens_per_gpu")
+    cap = int(args["max_tokens_per_gpu"] if own is None else own) * int(parallel["cp_size"])
+    for partition, batches in zip(call.given["partitions"], micro_batches, strict=True):
+        samples = list(map(int, partition))
+        must([len(batches)] == counts, "ranks have as many micro-batches")
+        must(all(batches), "no micro-batch is empty")
+        must(sorted(itertools.chain(*batches)) == list(range(len(samples))), "every sample of a rank stands once")
+        if lengths is not None:
+            together = [sum(lengths[samples[i]] for i in batch) for batch in batches if len(batch) > 1]
+            must(max(together, default=0) <= cap, "the cap holds")
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------

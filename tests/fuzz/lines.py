@@ -6,6 +6,7 @@ random numbers and returns source text.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from random import Random
@@ -27,6 +28,7 @@ HOSTILE_SEQUENCES = (
     *("Foreign('RuntimeError')", "Foreign('TypeError')", "int", "np.array([None, 1])", "memoryview(b'abc')"),
     *("np.array([1.5, 2])", "np.array([nan, 1])", "np.array([-1, 2])", "np.array([2**53, 1.0])", "Tensor([[1], [2]])"),
 )
+HOSTILE_LISTS = ("[0, 0]", "[9]", "[[]]", "[[0], [0]]")
 KINDS = (
     *("{}",) * 12,
     *("np.array({})",) * 4,
@@ -116,11 +118,11 @@ def weights(r: Random, n: int) -> str:
     return dressed(r, whole(r, n))
 
 
-def call(name: str, *positional: str, **named: str | None) -> str:
+def call(name: str, *positional: str | None, **named: str | None) -> str:
     """Return a call; None leaves an argument out."""
-    return (
-        f"{name}({', '.join([*positional, *(f'{key}={value}' for key, value in named.items() if value is not None)])})"
-    )
+    arguments = [value for value in positional if value is not None]
+    arguments += [f"{key}={value}" for key, value in named.items() if value is not None]
+    return f"{name}({', '.join(arguments)})"
 
 
 # -- published functions ---------------------------------------------------------------------------------------------
@@ -297,6 +299,8 @@ def plan(r: Random) -> str:
             options["extra_budget"] = f"({lengths(r, n)}, {number(r, 0, r.choice((5, 300, 50_000)))})"
         if one_in(r, 3):
             options["on_shortage"] = pick(r, ("'repeat'", "'repeat'", "'error'"))
+        if one_in(r, 5):
+            options["carried"] = weights(r, ranks)
     if one_in(r, 60):
         options[r.choice(list(options))] = pick(r, (*HOSTILE_NUMBERS, *HOSTILE_SEQUENCES))
     return call("plan", lengths(r, n), **options)
@@ -364,14 +368,72 @@ def feasible(r: Random) -> str:
 
 
 def schedule_method(r: Random) -> str:
-    text, _, _ = small_plan(r)
+    text, tokens, _ = small_plan(r)
+    if one_in(r, 3):
+        loads = weights(r, r.randint(1, 3)) if one_in(r, 2) else None
+        costs = cost(r) if one_in(r, 4) else weights(r, tokens.count(",") + 1)
+        return f"{text}.{call('rank_loads', costs, tokens if one_in(r, 2) else None, carried=loads)}"
     rank = f"rank({number(r, 0, 3)})"
     use = pick(r, ("to_lists()", "inverse()", rank, f"{rank}.steps()", "_repr_html_()", "__repr__()", "__hash__()"))
     return f"{text}.{use}"
 
 
+def parts(r: Random, items: list[int], count: int) -> list[list[int]]:
+    """Return items cut into so many parts, none of them empty."""
+    cuts = [0, *sorted(r.sample(range(1, len(items)), count - 1)), len(items)]
+    return [items[start:end] for start, end in itertools.pairwise(cuts)]
+
+
+def partitions(r: Random) -> tuple[list[list[int]], int, int]:
+    """Return the samples of every rank, the fewest that a rank has, and how many there are, dropped ones included."""
+    fewest, ranks = r.randint(1, 4), r.randint(1, 3)
+    n = ranks * fewest + r.randint(0, 9)
+    samples = r.sample(range(n), n - r.choice((0, 0, min(2, n - ranks * fewest))))
+    of_ranks = [samples[rank * fewest : (rank + 1) * fewest] for rank in range(ranks)]
+    for sample in samples[ranks * fewest :]:
+        of_ranks[r.randrange(ranks)].append(sample)
+    return of_ranks, fewest, n
+
+
+def hostile(r: Random, nested: list[object]) -> str:
+    """Return nested lists as source text, one in a dozen with a hostile part."""
+    if not one_in(r, 12):
+        return repr(nested)
+    texts = [repr(one) for one in nested]
+    texts[r.randrange(len(texts))] = pick(r, (*HOSTILE_SEQUENCES, *HOSTILE_ITEMS, *HOSTILE_LISTS))
+    return pick(r, ("[{}]", "[{}]", "({},)", "{}")).format(", ".join(texts))
+
+
+def lists(r: Random) -> str:
+    """Return a call of `Schedule.from_lists`."""
+    of_ranks, fewest, n = partitions(r)
+    per_rank = r.randint(1, fewest)
+    positions = [parts(r, r.sample(range(len(one)), len(one)), per_rank) for one in of_ranks]
+    steps = [len(part) for part in parts(r, list(range(per_rank)), r.randint(1, per_rank))]
+    return call(
+        "Schedule.from_lists",
+        hostile(r, of_ranks),
+        hostile(r, positions),
+        dressed(r, steps),
+        dressed(r, [1] * len(steps)) if one_in(r, 2) else None,
+        lengths=lengths(r, n),
+    )
+
+
+def log_probs(r: Random) -> str:
+    of_ranks, _, n = partitions(r)
+    fields: dict[str, object] = {"use_dynamic_batch_size": True, "max_tokens_per_gpu": r.randint(1, 300)}
+    if one_in(r, 2):
+        fields |= {"log_probs_max_tokens_per_gpu": r.choice((None, r.randint(1, 5000)))}
+    parallel: dict[str, object] = {"cp_size": r.randint(1, 2), "vpp_size": r.choice((1, 1, 2))}
+    parallel |= {"microbatch_group_size_per_vp_stage": r.randint(1, 2)}
+    return call(
+        "build_log_probs_schedule", namespace(r, fields), namespace(r, parallel), lengths(r, n), hostile(r, of_ranks)
+    )
+
+
 def hand_made_schedule(r: Random) -> str:
-    """Return a call of the constructor or of `load`, nearly right."""
+    """Return a use of a schedule or of a view that was made by hand, or loaded, nearly right."""
     ranks, per_rank = r.randint(1, 2), r.randint(1, 3)
     count = ranks * per_rank
     samples = list(range(count + r.randint(0, 3)))
@@ -402,6 +464,11 @@ def hand_made_schedule(r: Random) -> str:
     if one_in(r, 2):
         fields = {"version": "1", **fields}
         return f"Schedule.load({call('archive', **fields)})"
+    if one_in(r, 4):
+        for name in ("dp_size", "num_samples", "dropped"):
+            del fields[name]
+        use = pick(r, ("steps()", "sample_counts", "__repr__()", "__hash__()"))
+        return f"{call('RankSchedule', rank=number(r, 0, 1), **fields)}.{use}"
     use = pick(
         r, ("to_lists()", "inverse()", "rank(0)", "step_tokens", "step_samples", "save('made.npz')", "__repr__()")
     )
@@ -773,7 +840,9 @@ WRITERS: dict[Callable[[Random], str], int] = {
     published_flops: 4,
     dp_schedule: 10,
     feasible: 4,
-    schedule_method: 3,
+    schedule_method: 4,
+    lists: 3,
+    log_probs: 3,
     hand_made_schedule: 5,
     damaged_schedule: 2,
     cost_method: 6,

@@ -114,7 +114,9 @@ def split(bins: list[list[int]], target: int, lengths: Any) -> list[list[int]]:
 def command(*arguments: Any) -> tuple[int, str, str]:
     """Run ``flopbalance`` in this process; return the exit code and what it printed, without the times it took."""
     ended = run(*arguments)
-    return ended.returncode, re.sub(r" *[\d.]+ ms", " ms", ended.stdout), ended.stderr
+    # Nor which of them is the shortest, and how wide their column is.
+    printed = re.sub(" +", " ", re.sub(r" *[\d.]+ ms\*?", " ms", ended.stdout))
+    return ended.returncode, printed, ended.stderr
 
 
 def flags(*arguments: str) -> Namespace:

@@ -29,7 +29,7 @@ def add_problem_options(parser: argparse.ArgumentParser, count: Callable[[str], 
 
 def files_read(options: argparse.Namespace) -> list[str]:
     """Return the names that a command reads files by, which it must not write to; some may be no file."""
-    models = [getattr(options, name, None) for name in ("model", "cost", "windows_of")]
+    models = [getattr(options, name, None) for name in ("model", "cost", "windows_of", "flops_model")]
     folders = [os.path.join(model, CONFIG_NAME) for model in models if model]
     return [name for name in (options.file, *models, *folders) if name is not None]
 

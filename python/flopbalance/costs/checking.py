@@ -130,7 +130,7 @@ def _predict(cost: CostFunction, batches: MicroBatches) -> Floats:
     predicted += as_amount(getattr(cost, "per_micro_batch", 0.0), "cost.per_micro_batch")
     for i in np.flatnonzero(~((predicted >= 1 / LARGEST) & (predicted <= LARGEST)))[:1]:
         raise ValueError(
-            f"cost must be positive for every micro-batch and at most {LARGEST:g}, got {predicted[i]} for "
+            f"cost must be from {1 / LARGEST:g} to {LARGEST:g} for every micro-batch, got {predicted[i]} for "
             f"micro_batches[{i}]"
         )
     return predicted

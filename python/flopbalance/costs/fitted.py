@@ -245,7 +245,7 @@ def checked_measurements(
             f"seconds must hold one time for each of {len(batches)} micro-batches, got shape {times.shape}"
         )
     for i in np.flatnonzero(~((times >= 1 / LARGEST) & (times <= LARGEST)))[:1]:
-        raise ValueError(f"seconds[{i}] must be positive and finite, at most {LARGEST:g}, got {times[i]}")
+        raise ValueError(f"seconds[{i}] must be from {1 / LARGEST:g} to {LARGEST:g}, got {times[i]}")
     return batches, times
 
 

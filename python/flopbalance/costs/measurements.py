@@ -9,12 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, as_integers, as_lengths, shown
+from flopbalance.checks import Ints, as_integers, as_items, as_lengths, shown
 from flopbalance.schedules.schedule import RankSchedule, Schedule, micro_batch_sums, planned_lengths
 
 MicroBatchesLike: TypeAlias = (
     "MicroBatches | Schedule | RankSchedule | tuple[npt.ArrayLike, npt.ArrayLike] | Sequence[npt.ArrayLike]"
 )
+
+_FORMS = "a schedule, a tuple of lengths and offsets, or a sequence of micro-batches"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +70,12 @@ class MicroBatches:
         elif isinstance(micro_batches, tuple) and len(micro_batches) == 2:
             flat, offsets = as_lengths(micro_batches[0], "lengths"), as_integers(micro_batches[1], "offsets")
         else:
-            each = _listed(micro_batches)
+            each = as_items(micro_batches, "micro_batches", _FORMS)
             batches = [as_lengths(batch, f"micro_batches[{i}]") for i, batch in enumerate(each)]
             flat = np.concatenate(batches) if batches else np.empty(0, dtype=np.int64)
             offsets = np.cumsum([0, *map(len, batches)])
         if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(flat):
-            raise ValueError(f"offsets must run from 0 to {len(flat)}, the number of lengths, got {offsets}")
+            raise ValueError(f"offsets must run from 0 to {len(flat)}, the number of lengths, got {shown(offsets)}")
         if (np.diff(offsets) < 1).any():
             raise ValueError(f"micro_batches[{np.argmax(np.diff(offsets) < 1)}] must hold a sequence, got none")
         return cls(flat, offsets)
@@ -88,13 +90,3 @@ class MicroBatches:
     def take(self, chosen: Sequence[int]) -> MicroBatches:
         """Return some of the micro-batches, in the order given."""
         return MicroBatches.of([self.lengths[self.offsets[i] : self.offsets[i + 1]] for i in chosen])
-
-
-def _listed(micro_batches: Any) -> list[Any]:
-    try:
-        if isinstance(micro_batches, str | bytes):
-            raise TypeError
-        return list(micro_batches)
-    except Exception:  # whatever an object of others raises
-        forms = "a schedule, a tuple of lengths and offsets, or a sequence of micro-batches"
-        raise ValueError(f"micro_batches must be {forms}, got {shown(micro_batches)}") from None

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
+from flopbalance.costs.coefficients import as_coefficient
 from flopbalance.costs.models.layers import count_layers
 from flopbalance.costs.models.patterns import moe_layers
 from flopbalance.fields import Fields, remembered
@@ -146,6 +147,10 @@ def _terms(fields: Fields) -> list[tuple[int, int]]:
         if layers:
             terms.append((layers * (attention + 6 * hidden * width(fields)), layers * pairs))
     terms.append((2 * hidden * fields.size("vocab_size"), 0))
+    units = ("FLOPs per token of args", "FLOPs per squared token of args")
+    for term in terms:
+        for flops, unit in zip(term, units, strict=True):
+            as_coefficient(flops, unit)
     return terms
 
 

@@ -15,7 +15,7 @@ from flopbalance.costs.models.shapes import load_shape
 from flopbalance.costs.published import PublishedFlops
 from flopbalance.documents import read_json
 from flopbalance.fields import Fields
-from flopbalance.text import listed, quoted, shortened
+from flopbalance.text import listed, printable, quoted, shortened
 from flopbalance.writing import write_text
 
 FLOPS_MODELS = ("published", "exact")
@@ -121,7 +121,7 @@ def read_cost(source: str | os.PathLike[str], flops_model: str = "exact") -> Cos
         return CostModel.from_hf_config(path)
     if not (path.is_file() or path.suffix.lower() == ".json"):
         if path.name != os.fspath(source):
-            raise ValueError(f"{path}: no such file or folder")
+            raise ValueError(f"{printable(str(path))}: no such file or folder")
         return select_flops_model(load_shape(path.name), flops_model)
     values = read_json(path)
     if _MARK in values:
@@ -168,9 +168,9 @@ def load_cost(path: str | os.PathLike[str]) -> CostModel | FittedCost:
 
 
 def _from_document(values: dict[str, Any], path: Path) -> CostModel | FittedCost:
-    kind = values.pop(_MARK, None)
+    name, kind = printable(str(path)), values.pop(_MARK, None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"{path}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {quoted(kind)}")
+        raise ValueError(f"{name}: must be a saved cost, of kind {' or '.join(_KINDS)}, got kind {quoted(kind)}")
     known = [field.name for field in dataclasses.fields(_KINDS[kind]) if field.name not in _UNSAVED]
     unknown = [name for name in values if name not in known]
     try:
@@ -178,4 +178,4 @@ def _from_document(values: dict[str, Any], path: Path) -> CostModel | FittedCost
             raise ValueError(f"expected {', '.join(known)}, found {listed(unknown)}")
         return _KINDS[kind](**values)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: no whole saved cost: {shortened(str(error), _LONGEST_REASON)}") from error
+        raise ValueError(f"{name}: no whole saved cost: {shortened(str(error), _LONGEST_REASON)}") from error

@@ -26,7 +26,15 @@ from flopbalance.documents import (
 from flopbalance.lengths.columns import Columns, holds_token_ids
 from flopbalance.text import listed, quoted
 
-_EXACT = json_decoder(parse_float=Decimal, parse_constant=Decimal)
+
+def _exact(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # an exponent of its own size
+        raise ValueError(f"the number {quoted(text)}") from None
+
+
+_EXACT = json_decoder(parse_float=_exact, parse_constant=Decimal)
 _BLOCK = 2**16
 _PARQUET_ROWS = 2**12
 

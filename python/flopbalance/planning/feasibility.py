@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from flopbalance.checks import as_choice, as_count
+from flopbalance.checks import COUNT_LIMIT, as_choice, as_count
 from flopbalance.planning.plan import OnLeftover, OnOversize, OnShortage
 from flopbalance.text import counted
 
@@ -119,10 +119,11 @@ micro_batch_multiple = 1 at a time)
     def count(value: int | None, name: str) -> int | None:
         return None if value is None else as_count(value, name)
 
+    cap = count(max_tokens, "max_tokens")
     run = _Run(
         global_batch_size=as_count(global_batch_size, "global_batch_size"),
         dp_size=as_count(dp_size, "dp_size"),
-        max_tokens=count(max_tokens, "max_tokens") if micro_batch_size is None else None,
+        max_tokens=cap if micro_batch_size is None else None,
         longest=count(longest, "longest"),
         micro_batch_size=count(micro_batch_size, "micro_batch_size"),
         micro_batch_multiple=as_count(micro_batch_multiple, "micro_batch_multiple"),
@@ -215,7 +216,7 @@ class _Run:
 
     def remedies(self) -> list[Change]:
         """Return the smallest sets of changes that are enough, each tried."""
-        changes = list(self._changes())
+        changes = [change for change in self._changes() if isinstance(change[1], str) or change[1] < COUNT_LIMIT]
         for several in range(1, len(changes) + 1):
             found: list[Change] = []
             for parts in itertools.combinations(changes, several):

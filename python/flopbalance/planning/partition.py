@@ -112,7 +112,7 @@ def get_reverse_idx(idx_map: Any) -> Any:
     Returns
     -------
     list of int, or an array or tensor like `idx_map`
-        The positions of 0, 1, ..., n - 1 in `idx_map`.
+        The positions of 0, 1, ..., n - 1 in `idx_map`; a list also where a copy of an array cannot be written to.
 
     Raises
     ------
@@ -127,7 +127,10 @@ def get_reverse_idx(idx_map: Any) -> Any:
     if isinstance(idx_map, (list, tuple)) or not hasattr(idx_map, "__array__"):
         return _core.inverse(idx_map)
     inverse = _core.inverse(idx_map)
-    same_kind = copy.deepcopy(idx_map)  # of its library, type and device
-    for position, index in enumerate(inverse):
-        same_kind[position] = index
+    try:
+        same_kind = copy.deepcopy(idx_map)  # of its library, type and device
+        for position, index in enumerate(inverse):
+            same_kind[position] = index
+    except Exception:  # whatever an object of others raises that cannot be copied or changed
+        return inverse
     return same_kind

@@ -24,7 +24,7 @@ from flopbalance.checks import (
     shown,
 )
 from flopbalance.planning.limits import ExtraBudget, PadTo, as_extra_budget, as_pad_to
-from flopbalance.schedules.schedule import Schedule
+from flopbalance.schedules.schedule import Schedule, unchecked
 
 Packing = Literal["first-fit", "flops", "fixed", "capped"]
 Objective = Literal["step", "micro-batch", "pipeline"]
@@ -195,7 +195,8 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     tokens = as_lengths(lengths, "lengths")
     weights = as_sample_costs(tokens if costs is None else costs, tokens, len(tokens))
     request = as_request(**settings)
-    return Schedule(request["dp_size"], len(tokens), **_core.plan(tokens, weights, request))
+    planned = _core.plan(tokens, weights, request)
+    return unchecked(Schedule, dp_size=request["dp_size"], num_samples=len(tokens), **planned)
 
 
 def as_request(**given: Any) -> PlanRequest:

@@ -56,9 +56,10 @@ class Measures:
         measured = _core.measure(schedule, costs, pipeline_stages, micro_batch_overhead)
         with np.errstate(over="ignore"):
             longest = measured["pipeline_times"].sum() + measured["micro_batch_times"].sum()
-        if not np.isfinite(longest):
+            excess = longest / (measured["lower_bounds"].sum() or 1)
+        if not (np.isfinite(longest) and np.isfinite(excess)):
             raise ValueError(
-                "costs, pipeline_stages and micro_batch_overhead must leave times finite, got "
+                "costs, pipeline_stages and micro_batch_overhead must leave times and their ratios finite, got "
                 f"{counted(pipeline_stages, 'stage')} and an overhead of {micro_batch_overhead:g}"
             )
         return cls(

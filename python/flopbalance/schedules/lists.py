@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, as_integers, as_lengths
+from flopbalance.checks import Ints, as_integers, as_items, as_lengths
+from flopbalance.schedules.laws import exact_sum
 
 
 def read_lists(
@@ -27,18 +28,19 @@ def read_lists(
         When a list breaks a law: the message names the list, the law and what was found.
     """
     tokens = as_lengths(lengths, "lengths")
-    ranks = _each(partitions, "partitions", "a list of samples for each rank")
-    of_ranks = _each(micro_batch_indices, "micro_batch_indices", "a list of micro-batches for each rank")
+    ranks = as_items(partitions, "partitions", "a list of samples for each rank")
+    of_ranks = as_items(micro_batch_indices, "micro_batch_indices", "a list of micro-batches for each rank")
     if not 0 < len(ranks) == len(of_ranks):
         raise ValueError(
             f"micro_batch_indices must hold a list for each rank of partitions, got {len(of_ranks)} for {len(ranks)}"
         )
     steps = _counts(num_microbatches, "num_microbatches")
     read = [_read_rank(rank, *lists, len(tokens)) for rank, lists in enumerate(zip(ranks, of_ranks, strict=True))]
+    per_rank = exact_sum(steps)
     for rank, (_, sizes) in enumerate(read):
-        if len(sizes) != steps.sum():
+        if len(sizes) != per_rank:
             raise ValueError(
-                f"micro_batch_indices[{rank}] must hold {steps.sum()} micro-batches, the sum of num_microbatches, "
+                f"micro_batch_indices[{rank}] must hold {per_rank} micro-batches, the sum of num_microbatches, "
                 f"got {len(sizes)}"
             )
     samples = np.concatenate([samples for samples, _ in read])
@@ -56,6 +58,11 @@ def read_lists(
             raise ValueError(
                 f"global_batch_sizes must hold one number for each of the {len(steps)} steps of num_microbatches, "
                 f"got {len(rollouts)}"
+            )
+        if exact_sum(rollouts) > len(tokens):
+            raise ValueError(
+                f"global_batch_sizes must add up to at most {len(tokens)}, the samples of lengths, got "
+                f"{exact_sum(rollouts)}"
             )
     return {
         "dp_size": len(read),
@@ -84,8 +91,8 @@ def _read_rank(rank: int, partition: Any, micro_batches: Any, num_samples: int) 
     samples = as_partition(partition, rank, num_samples)
     named = f"micro_batch_indices[{rank}]"
     batches = [
-        _each(batch, f"{named}[{i}]", "positions")
-        for i, batch in enumerate(_each(micro_batches, named, "a list of positions for each micro-batch"))
+        as_items(batch, f"{named}[{i}]", "a list of positions")
+        for i, batch in enumerate(as_items(micro_batches, named, "a list of positions for each micro-batch"))
     ]
     sizes = np.array([len(batch) for batch in batches], dtype=np.int64)
     for empty in np.flatnonzero(sizes == 0)[:1]:
@@ -115,10 +122,3 @@ def _counts(values: npt.ArrayLike, name: str) -> Ints:
     for step in np.flatnonzero(counts < 1)[:1]:
         raise ValueError(f"{name}[{step}] must be >= 1, got {counts[step]}")
     return counts
-
-
-def _each(values: Any, name: str, what: str) -> Sequence[Any]:
-    """Return what a list, tuple, array or tensor holds."""
-    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
-        raise ValueError(f"{name} must hold {what}, got {type(values).__name__}")
-    return values if isinstance(values, list) else list(values)

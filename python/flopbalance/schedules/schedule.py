@@ -13,21 +13,25 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.checks import CostFunction, Ints, Weights, as_count, as_lengths, as_sample_costs, as_weights
+from flopbalance.schedules.laws import checked_rank, checked_schedule
 from flopbalance.text import counted
 
+_Kind = TypeVar("_Kind", bound="_Arrays")
 _Number = TypeVar("_Number", bound="np.integer[Any] | np.floating[Any]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Arrays:
-    """What schedules and their views share: read-only arrays, compared by value."""
+    """What schedules and their views share: fields that keep the laws; read-only arrays, compared by value."""
 
-    def __post_init__(self) -> None:
-        values = vars(self)
+    def _hold(self, values: dict[str, Any]) -> None:
+        own = vars(self)
         for name, value in values.items():
             if isinstance(value, np.ndarray):
-                values[name] = view = value.view()  # the caller's own array stays writable
+                own[name] = view = value.view()  # the caller's own array stays writable
                 view.setflags(write=False)
+            else:
+                own[name] = value
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # read-only again
@@ -38,7 +42,15 @@ class _Arrays:
         return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     def __hash__(self) -> int:
-        return hash(tuple(value.tobytes() for value in vars(self).values() if isinstance(value, np.ndarray)))
+        values = (getattr(self, field.name) for field in fields(self))
+        return hash(tuple(value.tobytes() for value in values if isinstance(value, np.ndarray)))
+
+
+def unchecked(kind: type[_Kind], **values: Any) -> _Kind:
+    """Return a schedule or a view of one whose fields keep the laws, as the core's answers do; none is looked at."""
+    made = object.__new__(kind)
+    made._hold(values)
+    return made
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +82,9 @@ class RankSchedule(_Arrays):
     micro_batches_per_step: Ints
     rollouts_per_step: Ints
     is_padding: npt.NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        self._hold(checked_rank(vars(self)))
 
     @property
     def sample_counts(self) -> Ints:
@@ -152,6 +167,9 @@ class Schedule(_Arrays):
     dropped: Ints
     is_padding: npt.NDArray[np.bool_]
 
+    def __post_init__(self) -> None:
+        self._hold(checked_schedule(vars(self)))
+
     @property
     def sample_counts(self) -> Ints:
         """Samples of each micro-batch, int64 of shape (dp_size, micro-batches per rank)."""
@@ -195,7 +213,8 @@ class Schedule(_Arrays):
             raise ValueError(f"rank must be < dp_size = {self.dp_size}, got {rank}")
         count = len(self.micro_batch_tokens) // self.dp_size
         offsets = self.micro_batch_offsets[rank * count : (rank + 1) * count + 1]
-        return RankSchedule(
+        return unchecked(
+            RankSchedule,
             rank=rank,
             samples=self.samples[offsets[0] : offsets[-1]].copy(),
             micro_batch_offsets=offsets - offsets[0],
@@ -365,7 +384,7 @@ class Schedule(_Arrays):
         """
         from flopbalance.schedules.archive import read_archive
 
-        return cls(**read_archive(path, [field.name for field in fields(cls)]))
+        return unchecked(cls, **read_archive(path, [field.name for field in fields(cls)]))
 
     def __repr__(self) -> str:
         ranks = counted(self.dp_size, "rank", "d")

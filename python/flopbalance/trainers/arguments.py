@@ -5,7 +5,7 @@ from collections.abc import MutableMapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, get_args
 
-from flopbalance.checks import likely, shown
+from flopbalance.checks import as_flag, likely, shown
 from flopbalance.costs.sources import FLOPS_MODELS, select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
@@ -143,6 +143,7 @@ def add_balance_arguments(parser: argparse.ArgumentParser, *, only_new: bool = F
     """
     if not isinstance(parser, argparse.ArgumentParser):
         raise ValueError(f"parser must be an argparse.ArgumentParser, got {shown(parser)}")
+    only_new = as_flag(only_new, "only_new")
     flags = [flag for flag in OPTIONS if not (only_new and flag in PUBLISHED)]
     methods = {name: getattr(parser, name) for name in _FIRST_USE}
     for name in methods:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from flopbalance.checks import as_lengths
+from flopbalance.checks import as_items, as_lengths, shown
 from flopbalance.errors import ScheduleError
 from flopbalance.fields import Fields
 from flopbalance.planning.packing import expand_bins_by_splitting, first_fit_pack
@@ -67,15 +67,16 @@ def build_log_probs_schedule(
     lengths = as_lengths(total_lengths, "total_lengths")
     trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
     if not trainer.flag("use_dynamic_batch_size"):
+        given = shown(trainer.get("use_dynamic_batch_size"))
         raise ValueError(
-            f"{trainer.name('use_dynamic_batch_size')} must be True where micro-batches are made by tokens, got "
-            f"{trainer.get('use_dynamic_batch_size')!r}"
+            f"{trainer.name('use_dynamic_batch_size')} must be True where micro-batches are made by tokens, got {given}"
         )
     per_gpu = trainer.get("log_probs_max_tokens_per_gpu")
     field = "max_tokens_per_gpu" if per_gpu is None else "log_probs_max_tokens_per_gpu"
     max_tokens = token_cap(trainer.size(field), parallel.size("cp_size"))
     multiple = micro_batch_multiple(parallel)
-    of_ranks = [lengths[as_partition(partition, rank, len(lengths))] for rank, partition in enumerate(partitions)]
+    parts = as_items(partitions, "partitions", "a list of samples for each rank")
+    of_ranks = [lengths[as_partition(partition, rank, len(lengths))] for rank, partition in enumerate(parts)]
     micro_batches = [first_fit_pack(of_rank, max_tokens) for of_rank in of_ranks]
     needed = max(map(len, micro_batches), default=0)
     if not needed:

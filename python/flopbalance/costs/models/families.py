@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from flopbalance.checks import as_count
+from flopbalance.checks import as_count, shown
 from flopbalance.fields import Fields
 
 Rule: TypeAlias = Callable[[Fields, int], bool]
@@ -38,7 +38,7 @@ def _sparse_steps(fields: Fields, layer: int) -> bool:
     """Qwen's rule for experts."""
     dense = fields.get("mlp_only_layers") or ()
     if not isinstance(dense, list | tuple):
-        raise ValueError(f"{fields.name('mlp_only_layers')} must be a list of layers, got {dense!r}")
+        raise ValueError(f"{fields.name('mlp_only_layers')} must be a list of layers, got {shown(dense)}")
     for i, one in enumerate(dense):
         as_count(one, f"{fields.name('mlp_only_layers')}[{i}]", minimum=0)
     return layer not in dense and (layer + 1) % fields.size("decoder_sparse_step") == 0

@@ -10,17 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flopbalance.checks import shown
 from flopbalance.costs.models.decoder import Attention, Decoder, DenseMLP, Experts, Indexer, LatentAttention, Layer
 from flopbalance.costs.models.families import Family, known_family
 from flopbalance.costs.models.layers import count_layers, groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.documents import read_json
 from flopbalance.fields import Fields
-from flopbalance.text import shortened
 
 CONFIG_NAME = "config.json"
 """Of the file that holds the configuration, in its folder."""
-
-_LONGEST_NAME = 60
 
 
 def read_hugging_face(config: Any) -> Decoder:
@@ -75,30 +73,39 @@ def _check_kind(values: Mapping[str, Any]) -> None:
     for name, kinds in (("model_type", str), ("architectures", list | tuple), ("layer_types", list | tuple)):
         if values.get(name) is not None and not isinstance(values[name], kinds):
             expected = "a text" if kinds is str else "a list"
-            raise ValueError(f"config.{name} must be {expected}, got {values[name]!r}")
+            raise ValueError(f"config.{name} must be {expected}, got {shown(values[name])}")
     for name, both_ways in (("use_bidirectional_attention", (True, "all")), ("is_causal", (False,))):
-        if values.get(name) is not None and values[name] in both_ways:
-            raise ValueError(
-                f"config.{name} = {values[name]!r}: the model is not a decoder, its attention is not causal"
-            )
+        value = values.get(name)
+        if not isinstance(value, bool | int | str | None):
+            raise ValueError(f"config.{name} must be True or False, got {shown(value)}")
+        if value is not None and value in both_ways:
+            raise ValueError(f"config.{name} = {shown(value)}: the model is not a decoder, its attention is not causal")
     for architecture in values.get("architectures") or ():
         if "Bidirectional" in str(architecture):
-            raise ValueError(f"config.architectures = {architecture!r} is not a decoder: its attention is not causal")
+            raise ValueError(
+                f"config.architectures = {shown(architecture)} is not a decoder: its attention is not causal"
+            )
 
 
 def _plain_family(values: Mapping[str, Any]) -> Family:
     """Read an unknown family as a plain decoder, with a warning, if its fields describe one."""
-    name = f"model_type {shortened(repr(values['model_type']), _LONGEST_NAME)}"
+    name = f"model_type {shown(values['model_type'])}"
     architectures = values.get("architectures") or ["ForCausalLM"]
     decodes = any(re.search("CausalLM|ConditionalGeneration|LMHead", str(one)) for one in architectures)
-    if values.get("is_encoder_decoder") or _ENCODERS.search(str(values["model_type"]).lower()) or not decodes:
+    if (
+        Fields(values, "config").flag("is_encoder_decoder")
+        or _ENCODERS.search(str(values["model_type"]).lower())
+        or not decodes
+    ):
         raise ValueError(f"{name} is not a decoder: its attention is not causal")
     for own, value in values.items():
-        if value and _NOT_PLAIN.search(own):
+        if _NOT_PLAIN.search(str(own)) and value:
             raise ValueError(f"{name} is not known, and config.{own} is no field of a plain decoder")
     activation = values.get("hidden_act", values.get("hidden_activation"))
-    if activation not in (None, "silu", "swish"):
-        raise ValueError(f"{name} is not known, and config.hidden_act = {activation!r} leaves open whether it is gated")
+    if not isinstance(activation, str | None) or activation not in (None, "silu", "swish"):
+        raise ValueError(
+            f"{name} is not known, and config.hidden_act = {shown(activation)} leaves open whether it is gated"
+        )
     if values.get("sliding_window") and values.get("use_sliding_window", True) and not values.get("layer_types"):
         raise ValueError(f"{name} is not known, and config.layer_types does not say which layers slide")
     warnings.warn(f"{name} is not known: read as a plain decoder with a gated MLP", stacklevel=4)
@@ -180,7 +187,7 @@ def _mlp_kinds(fields: Fields, num_layers: int) -> Sequence[Any]:
     kinds = fields.per_layer("mlp_layer_types", num_layers)
     for layer, kind in enumerate(kinds):
         if kind not in ("dense", "sparse"):
-            raise ValueError(f"{fields.name('mlp_layer_types')}[{layer}] must be dense or sparse, got {kind!r}")
+            raise ValueError(f"{fields.name('mlp_layer_types')}[{layer}] must be dense or sparse, got {shown(kind)}")
     return kinds
 
 

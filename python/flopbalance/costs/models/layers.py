@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flopbalance.checks import as_count
+from flopbalance.checks import as_count, shown
 from flopbalance.costs.models.decoder import Attention, DeltaNet, Indexer, LatentAttention
 from flopbalance.fields import Fields
 
@@ -34,7 +34,9 @@ def layer_kinds(fields: Fields, num_layers: int) -> list[str]:
     kinds = [str(kind) for kind in fields.per_layer("layer_types", num_layers)]
     for layer, kind in enumerate(kinds):
         if kind not in _KINDS:
-            raise ValueError(f"{fields.name('layer_types')}[{layer}] must be one of {', '.join(_KINDS)}, got {kind!r}")
+            raise ValueError(
+                f"{fields.name('layer_types')}[{layer}] must be one of {', '.join(_KINDS)}, got {shown(kind)}"
+            )
     return kinds
 
 

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from flopbalance.checks import as_count
+from flopbalance.checks import as_count, shown
 from flopbalance.costs.models.decoder import Attention, Decoder, DenseMLP, Experts, Indexer, LatentAttention, Layer
 from flopbalance.costs.models.layers import count_layers, groups, head_dim, layer_kinds, mixers, sparse_attention
 from flopbalance.costs.models.patterns import moe_layers, special_layers
@@ -46,7 +46,7 @@ def read_megatron(args: Any) -> Decoder:
     fields = Fields(args, "args")
     for field in _OTHER_LAYERS:
         if fields.get(field):
-            raise ValueError(f"{fields.name(field)} = {fields.get(field)!r} has layers of unknown cost")
+            raise ValueError(f"{fields.name(field)} = {shown(fields.get(field))} has layers of unknown cost")
     num_layers, hidden = count_layers(fields, "num_layers"), fields.size("hidden_size")
     variant = _has_variant(fields)
     latent = fields.flag("multi_latent_attention")
@@ -126,7 +126,7 @@ def _has_variant(fields: Fields) -> bool:
     """Whether the fields of another attention count: some trainers set them always and switch them on by a name."""
     field = "experimental_attention_variant"
     if fields.get(field) not in (None, "gated_delta_net", "gdn", "dsa"):
-        raise ValueError(f"{fields.name(field)} = {fields.get(field)!r} has layers of unknown cost")
+        raise ValueError(f"{fields.name(field)} = {shown(fields.get(field))} has layers of unknown cost")
     return fields.get(field) is not None or not fields.has(field)
 
 
@@ -137,7 +137,7 @@ def _window(fields: Fields) -> int | None:
         return fields.size("window_size")
     name = fields.name("window_size")
     if len(window) != 2 or window[1] not in (0, -1):
-        raise ValueError(f"{name} must be (keys before the token, 0), got {window!r}")
+        raise ValueError(f"{name} must be (keys before the token, 0), got {shown(window)}")
     before = as_count(window[0], f"{name}[0]", minimum=-1)
     return None if before == -1 else before + 1
 

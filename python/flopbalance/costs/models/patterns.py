@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flopbalance.checks import as_count
+from flopbalance.checks import as_count, shown
 
 _MOST_LAYERS = 100_000
 _LONGEST_TEXT = 4_000
@@ -85,8 +85,7 @@ def parse_pattern(text: str, name: str) -> int | list[int]:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
-    shown = text if len(text) <= 60 else f"{text[:60]}..."
-    raise ValueError(f"{name} must be a whole number or lists joined by + and *, got {shown!r}")
+    raise ValueError(f"{name} must be a whole number or lists joined by + and *, got {shown(text)}")
 
 
 def _value(node: ast.expr) -> int | list[int]:
