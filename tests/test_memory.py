@@ -21,7 +21,9 @@ MODES = {
     "within cap, large costs": "fb.plan(lengths, costs=large, dp_size=8, max_tokens=8192, packing='capped')",
     "within cap, alone": "fb.plan(lengths, costs=roots, dp_size=8, max_tokens=1, packing='capped')",
     "rows": "fb.plan(lengths, costs=costs, dp_size=50, max_tokens=8192, packing='capped', objective='micro-batch')",
-    "pipeline": "fb.plan(lengths, dp_size=8, max_tokens=8192, packing='capped', objective='pipeline', pipeline_stages=4)",
+    "pipeline": (
+        "fb.plan(lengths, dp_size=8, max_tokens=8192, packing='capped', objective='pipeline', pipeline_stages=4)"
+    ),
     "second budget": "fb.plan(lengths, dp_size=8, max_tokens=8192, packing='capped', extra_budget=(lengths, 3000))",
     "repeats": "fb.plan(lengths[:999], dp_size=n, max_tokens=8192, packing='capped', on_shortage='repeat')",
     "lists": "schedule.to_lists()",
