@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from flopbalance import _core
@@ -124,13 +125,15 @@ def get_reverse_idx(idx_map: Any) -> Any:
     >>> get_reverse_idx([2, 0, 1])
     [1, 2, 0]
     """
-    if isinstance(idx_map, (list, tuple)) or not hasattr(idx_map, "__array__"):
-        return _core.inverse(idx_map)
     inverse = _core.inverse(idx_map)
+    if isinstance(idx_map, np.ndarray):
+        return np.array(inverse, dtype=idx_map.dtype)
+    if isinstance(idx_map, (list, tuple)) or not hasattr(idx_map, "__array__"):
+        return inverse
     try:
         same_kind = copy.deepcopy(idx_map)  # of its library, type and device
         for position, index in enumerate(inverse):
             same_kind[position] = index
-    except Exception:  # whatever an object of others raises that cannot be copied or changed
+    except (AttributeError, RuntimeError, TypeError, ValueError):  # what can be neither copied nor changed
         return inverse
     return same_kind
