@@ -55,15 +55,21 @@ mod _core {
         Ok((items.into_pyarray(py), offsets.into_pyarray(py)).into_bound_py_any(py)?)
     }
 
+    /// Objects that are made in about a millisecond.
+    const MANY: usize = 1 << 16;
+
     /// A list of lists; a signal ends it.
     fn lists<'py, 'a, T: 'a>(py: Python<'py>, groups: impl Iterator<Item = &'a [T]>) -> PyResult<List<'py>>
     where
         &'a T: IntoPyObject<'py>,
     {
         let all = PyList::empty(py);
-        for (items, number) in groups.zip(1..) {
-            if number % 1024 == 0 {
+        let mut unwatched = 0;
+        for items in groups {
+            unwatched += 1 + items.len();
+            if unwatched > MANY {
                 py.check_signals()?;
+                unwatched = 0;
             }
             all.append(PyList::new(py, items)?)?;
         }

@@ -149,6 +149,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
     /// Every run of k items is a full state from the start.
     fn start_full(&mut self, order: &[u32]) {
         let states = order.chunks_exact(self.k).map(|run| {
+            self.work.did(self.k);
             self.arena.extend(run.iter().rev().map(|&item| Set::single(self.weights, item)));
             self.sorted((self.arena.len() / self.k - 1) as u32)
         });
