@@ -84,15 +84,24 @@ def zipped(path: str) -> str:
     return file(gzip.compress(Path(path).read_bytes(), mtime=0), "".join([*Path(path).suffixes, ".gz"]))
 
 
+def _sure(values: Any) -> Any:
+    """Return values whose every byte is known; of a long double a few are anything."""
+    if getattr(values, "dtype", None) != np.longdouble:
+        return values
+    sure = np.zeros(values.shape, np.longdouble)
+    sure[...] = values.astype(np.float64)
+    return sure
+
+
 def array_file(values: Any) -> str:
     buffer = io.BytesIO()
-    np.save(buffer, values, allow_pickle=True)
+    np.save(buffer, _sure(values), allow_pickle=True)
     return file(buffer.getvalue(), ".npy")
 
 
 def archive(**arrays: Any) -> str:
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, **{name: _sure(values) for name, values in arrays.items()})
     return file(buffer.getvalue(), ".npz")
 
 
