@@ -10,7 +10,7 @@ import functools
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from types import SimpleNamespace
@@ -52,6 +52,41 @@ EXPERTS = but(
     qk_pos_emb_head_dim=64,
     v_head_dim=128,
 )
+
+
+class Config(Mapping):
+    """A mapping of somebody's own, whose items are its attributes too."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def with_properties(values: dict[str, Any]) -> Any:
+    """Return an object of a class that works its fields out."""
+    properties = {name: property(lambda self, value=value: value) for name, value in values.items()}
+    return type("Computed", (), properties)()
+
+
+def of_numpy(values: dict[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(**{name: np.int64(value) if type(value) is int else value for name, value in values.items()})
+
+
+KINDS = {"NumPy's integers": of_numpy, "properties": with_properties, "mapping of its own": Config}
 
 
 @dataclass(frozen=True)
@@ -115,6 +150,11 @@ CALLS = (
     schedule("first fit, balanced", but(ARGS, balance_by_flops=False)),
     schedule("by FLOPs", ARGS, aims={16: 50e-6, 256: 120e-6}),
     schedule("by FLOPs, latent, experts", EXPERTS),
+    *(
+        Call("calculate_fwd_flops", kind, lambda lengths, args=make(vars(ARGS)): (lengths, args))
+        for kind, make in KINDS.items()
+    ),
+    *(schedule(f"by FLOPs, {kind}", make(vars(ARGS))) for kind, make in KINDS.items()),
 )
 
 

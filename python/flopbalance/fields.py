@@ -14,6 +14,7 @@ from flopbalance.checks import as_count, as_flag, shown
 
 _Answer = TypeVar("_Answer")
 
+_MISSING = object()
 _EQUALITIES = {kind.__eq__ for kind in (int, float, str, object)}
 _MOST_ANSWERS = 8
 """More models than one process balances for at once."""
@@ -53,11 +54,16 @@ class Fields:
 
     def has(self, field: str) -> bool:
         """Whether the field exists, None or not."""
-        return field in self._source if self._is_mapping else hasattr(self._source, field)
+        return self._find(field) is not _MISSING
 
     def get(self, field: str) -> Any:
         """Value of a field, None when it is absent."""
-        return self._source.get(field) if self._is_mapping else getattr(self._source, field, None)
+        value = self._find(field)
+        return None if value is _MISSING else value
+
+    def _find(self, field: str) -> Any:
+        source = self._source
+        return source.get(field, _MISSING) if self._is_mapping else getattr(source, field, _MISSING)
 
     def name(self, field: str) -> str:
         """How messages call a field: as its description does."""
@@ -147,9 +153,9 @@ def remembered(*names: str) -> Callable[[Callable[..., _Answer]], Callable[..., 
             described = enumerate(zip(sources, names, strict=True))
             read = [_NotedFields(source, name, number, record) for number, (source, name) in described]
             answer = function(*read)
-            if all(_can_be_compared(value) for _, value in record.values()):
-                found = [(*field, *value) for field, value in record.items()]
-                notes = _core.Notes([fields.described() for fields in read], found)
+            if all(map(_can_be_compared, record.values())):
+                found = [(*field, value) for field, value in record.items()]
+                notes = _core.Notes([fields.described() for fields in read], found, _MISSING)
                 known = ((notes, answer), *known[: _MOST_ANSWERS - 1])
             return answer
 
@@ -158,8 +164,8 @@ def remembered(*names: str) -> Callable[[Callable[..., _Answer]], Callable[..., 
     return remember
 
 
-_Record: TypeAlias = dict[tuple[int, str], tuple[bool, Any]]
-"""By the number of the description and the field's name, as they were read: whether it was there, and what it held."""
+_Record: TypeAlias = dict[tuple[int, str], Any]
+"""By the number of the description and the field's name, in the order of reading: what was found."""
 
 
 class _NotedFields(Fields):
@@ -172,15 +178,10 @@ class _NotedFields(Fields):
         self._number = number
         self._record = record
 
-    def get(self, field: str) -> Any:
-        value = super().get(field)
-        is_there = value is not None or super().has(field)
-        self._record.setdefault((self._number, field), (is_there, list(value) if type(value) is list else value))
+    def _find(self, field: str) -> Any:
+        value = super()._find(field)
+        self._record.setdefault((self._number, field), list(value) if type(value) is list else value)
         return value
-
-    def has(self, field: str) -> bool:
-        self.get(field)
-        return self._record[self._number, field][0]
 
     def described(self) -> tuple[Any, bool]:
         return self._source, self._is_mapping
@@ -193,6 +194,6 @@ def _can_be_compared(value: Any) -> bool:
 def _stays(value: Any) -> bool:
     """Whether a value cannot change in itself, and only what is read alike is equal to it."""
     kind = type(value)
-    if value is None or (kind.__module__ == "numpy" and issubclass(kind, np.number | np.bool_ | np.str_)):
+    if value is None or value is _MISSING or (kind.__module__ == "numpy" and issubclass(kind, np.number | np.bool_ | np.str_)):
         return True
     return issubclass(kind, int | float | str | enum.Enum) and kind.__eq__ in _EQUALITIES

@@ -1,5 +1,7 @@
 //! What a function has read of descriptions (a trainer's arguments, a dict), so that it need not read them again.
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 /// The fields that were read of some descriptions, and what they held: values that do not change in themselves, and
@@ -9,14 +11,12 @@ pub struct Notes {
     kinds: Vec<(Py<PyType>, Holder)>,
     /// In the order of reading, over all descriptions: what was read decides what is read next.
     fields: Vec<Field>,
+    /// What is noted of a field that was not there.
+    missing: Py<PyAny>,
 }
 
-struct Field {
-    of: usize,
-    name: Py<PyString>,
-    /// `None` for a field that was not there.
-    noted: Option<Py<PyAny>>,
-}
+/// Which description was read, the field's name, and what it held.
+type Field = (usize, Py<PyString>, Py<PyAny>);
 
 /// What a description has its fields in.
 #[derive(Clone, Copy)]
@@ -31,23 +31,15 @@ enum Holder {
     Attributes,
 }
 
-/// Which description was read, the field's name, whether it was there, and what it held.
-type Read<'py> = (usize, Bound<'py, PyString>, bool, Py<PyAny>);
-
 #[pymethods]
 impl Notes {
     /// Of descriptions, each with whether it is a mapping.
     #[new]
-    fn new(sources: Vec<(Bound<'_, PyAny>, bool)>, read: Vec<Read<'_>>) -> PyResult<Self> {
-        let kinds = sources.iter().map(|(source, is_mapping)| {
-            Ok::<_, PyErr>((source.get_type().unbind(), Holder::of(source, *is_mapping)?))
-        });
-        let fields = read.into_iter().map(|(of, name, is_there, value)| Field {
-            of,
-            name: name.unbind(),
-            noted: is_there.then_some(value),
-        });
-        Ok(Self { kinds: kinds.collect::<PyResult<_>>()?, fields: fields.collect() })
+    fn new(sources: Vec<(Bound<'_, PyAny>, bool)>, fields: Vec<Field>, missing: Py<PyAny>) -> PyResult<Self> {
+        let kinds = sources
+            .iter()
+            .map(|(source, is_mapping)| Ok((source.get_type().unbind(), Holder::of(source, *is_mapping)?)));
+        Ok(Self { kinds: kinds.collect::<PyResult<_>>()?, fields, missing })
     }
 
     /// Whether as many descriptions still hold what was read of these.
@@ -63,18 +55,14 @@ impl Notes {
             }
             dicts.push(holder.dict(&source)?);
         }
-        for Field { of, name, noted } in &self.fields {
+        let missing = self.missing.bind(py);
+        for (of, name, noted) in &self.fields {
             let name = name.bind(py);
             let value = match &dicts[*of] {
-                Some(dict) => dict.get_item(name)?,
-                None => self.kinds[*of].1.find(&sources.get_item(*of)?, name)?,
+                Some(dict) => dict.get_item(name)?.unwrap_or_else(|| missing.clone()),
+                None => self.kinds[*of].1.find(&sources.get_item(*of)?, name, missing)?,
             };
-            let same = match (&value, noted) {
-                (Some(value), Some(noted)) => is_same(value, noted.bind(py))?,
-                (None, None) => true,
-                _ => false,
-            };
-            if !same {
+            if !is_same(&value, noted.bind(py))? {
                 return Ok(false);
             }
         }
@@ -98,16 +86,25 @@ impl Holder {
     fn dict<'py>(self, source: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
         Ok(match self {
             Self::Itself => Some(source.cast::<PyDict>()?.clone()),
-            Self::Dict => Some(source.getattr(pyo3::intern!(source.py(), "__dict__"))?.cast_into()?),
+            Self::Dict => Some(source.getattr(intern!(source.py(), "__dict__"))?.cast_into()?),
             Self::Items | Self::Attributes => None,
         })
     }
 
-    /// As `Fields` does: None is there only where the mapping says so.
-    fn find<'py>(self, source: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Self::Items = self else { return source.getattr_opt(name) };
-        let value = source.call_method1(pyo3::intern!(source.py(), "get"), (name,))?;
-        Ok(if value.is_none() && !source.contains(name)? { None } else { Some(value) })
+    /// As `Fields` finds it.
+    fn find<'py>(
+        self,
+        source: &Bound<'py, PyAny>,
+        name: &Bound<'py, PyString>,
+        missing: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static GETATTR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = source.py();
+        if let Self::Items = self {
+            return source.call_method1(intern!(py, "get"), (name, missing));
+        }
+        // Python's own function makes no exception of an attribute that is not there.
+        GETATTR.import(py, "builtins", "getattr")?.call1((source, name, missing))
     }
 }
 
