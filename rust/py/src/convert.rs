@@ -31,9 +31,10 @@ pub fn detached_if_long<T: Send>(
 pub struct Refused(PyErr);
 
 impl Refused {
-    /// In the core's words, but for those that the caller knows by another name.
+    /// In the core's words, but for arguments that the caller knows by another name.
     pub fn named(error: &core::Error, names: &[(&str, &str)]) -> Self {
-        let text = names.iter().fold(error.to_string(), |text, (word, name)| text.replace(word, name));
+        let known = |argument| names.iter().find(|(word, _)| *word == argument).map_or(argument, |(_, name)| name);
+        let text = error.named(&known).to_string();
         Self(match error.kind() {
             core::Kind::Schedule => ScheduleError::new_err(text),
             core::Kind::Overflow => PyOverflowError::new_err(text),

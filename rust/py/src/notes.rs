@@ -118,7 +118,8 @@ fn is_same(value: &Bound<'_, PyAny>, noted: &Bound<'_, PyAny>) -> PyResult<bool>
     }
     let (Some(values), Some(noted_values)) = (entries(value), entries(noted)) else { return value.eq(noted) };
     let mut pairs = values.iter().zip(&noted_values);
-    Ok(values.len() == noted_values.len() && pairs.try_fold(true, |same, (a, b)| Ok::<_, PyErr>(same && is_same(a, b)?))?)
+    Ok(values.len() == noted_values.len()
+        && pairs.try_fold(true, |same, (a, b)| Ok::<_, PyErr>(same && is_same(a, b)?))?)
 }
 
 /// What a list or a tuple holds.
