@@ -119,12 +119,16 @@ def parts(lengths: list[int]) -> int:
     return min(8, len(lengths))
 
 
+def flops(what: str, args: Any, **more: Any) -> Call:
+    return Call("calculate_fwd_flops", what, lambda lengths: (lengths, args), **more)
+
+
 def partition(name: str, equal_size: bool, number: type = int) -> Call:
     what = f"{'equal' if equal_size else 'unequal'}{', floats' if number is float else ''}"
     return Call(name, what, lambda lengths: (list(map(number, lengths)), parts(lengths), equal_size))
 
 
-def schedule(what: str, args: SimpleNamespace, **more: Any) -> Call:
+def schedule(what: str, args: Any, **more: Any) -> Call:
     def given(lengths: list[int]) -> tuple:
         ranks = {"dp_size": parts(lengths), "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1}
         return args, ranks, lengths
@@ -136,8 +140,8 @@ def schedule(what: str, args: SimpleNamespace, **more: Any) -> Call:
 
 
 CALLS = (
-    Call("calculate_fwd_flops", "dense", lambda lengths: (lengths, ARGS), aims={1: 1.5e-6}),
-    Call("calculate_fwd_flops", "latent, experts", lambda lengths: (lengths, EXPERTS)),
+    flops("dense", ARGS, aims={1: 1.5e-6}),
+    flops("latent, experts", EXPERTS),
     Call("first_fit_pack", "", lambda lengths: (lengths, CAP), aims={4: 1e-6}),
     Call("expand_bins_by_splitting", "", lambda lengths: ([list(range(len(lengths)))], parts(lengths), lengths)),
     Call("get_reverse_idx", "", lambda lengths: (shuffled(len(lengths)),)),
@@ -150,10 +154,7 @@ CALLS = (
     schedule("first fit, balanced", but(ARGS, balance_by_flops=False)),
     schedule("by FLOPs", ARGS, aims={16: 50e-6, 256: 120e-6}),
     schedule("by FLOPs, latent, experts", EXPERTS),
-    *(
-        Call("calculate_fwd_flops", kind, lambda lengths, args=make(vars(ARGS)): (lengths, args))
-        for kind, make in KINDS.items()
-    ),
+    *(flops(kind, make(vars(ARGS))) for kind, make in KINDS.items()),
     *(schedule(f"by FLOPs, {kind}", make(vars(ARGS))) for kind, make in KINDS.items()),
 )
 

@@ -701,7 +701,7 @@ class TestNothingIsTakenForGranted:
                 plan_for_all()
 
     def test_more_empty_bins_than_memory_holds(self):
-        with pytest.raises(ValueError, match="^target_count must be at most 16777216 where bins hold no tokens"):
+        with pytest.raises(ValueError, match=r"^target_count must be at most 16777216 where bins hold no tokens"):
             expand_bins_by_splitting([[0, 1]], 2**40, [0, 0])
         bins = [[0, 1]]
         expand_bins_by_splitting(bins, 2**40, [3, 1])

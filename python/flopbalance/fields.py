@@ -194,10 +194,8 @@ def _can_be_compared(value: Any) -> bool:
 def _stays(value: Any) -> bool:
     """Whether a value cannot change in itself, and only what is read alike is equal to it."""
     kind = type(value)
-    if (
-        value is None
-        or value is _MISSING
-        or (kind.__module__ == "numpy" and issubclass(kind, np.number | np.bool_ | np.str_))
-    ):
+    if value is None or value is _MISSING:
         return True
+    if kind.__module__ == "numpy":
+        return issubclass(kind, np.number | np.bool_ | np.str_)
     return issubclass(kind, int | float | str | enum.Enum) and kind.__eq__ in _EQUALITIES
