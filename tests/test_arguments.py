@@ -2,8 +2,9 @@
 
 import argparse
 import copy
+import dataclasses
 import re
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -372,6 +373,20 @@ def test_mappings_are_checked_and_completed_as_namespaces_are():
 @pytest.mark.parametrize("cost", ["qwen3-8b", PublishedFlops(load_shape("qwen3-8b")), None, "published", "exact"])
 def test_costs_that_are_there_at_launch(cost):
     assert validate_balance_args({"flops_model": cost}) == {"flops_model": cost}
+
+
+def test_what_cannot_be_changed_is_refused_where_something_follows():
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        balance_by_flops: bool = True
+        use_dynamic_batch_size: bool = True
+        max_tokens_per_gpu: int = 7
+
+    for args in (MappingProxyType(vars(Frozen())), Frozen()):
+        with pytest.raises(ValueError, match=r"^args must let balance_data be set, to True, got "):
+            validate_balance_args(args)
+    nothing = MappingProxyType({"use_dynamic_batch_size": False})
+    assert validate_balance_args(nothing) is nothing
 
 
 def test_values_may_be_spelled_as_in_yaml():

@@ -169,7 +169,7 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     Parameters
     ----------
-    args : argparse.Namespace, any object with such attributes, or mapping
+    args : argparse.Namespace, any object with such attributes, or mutable mapping
         Changed in place. What is missing counts as not given.
 
     Returns
@@ -180,7 +180,8 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     Raises
     ------
     ValueError
-        The arguments contradict each other, or a number is too small. The message names the flags; `args` is unchanged.
+        The arguments contradict each other, or a number is too small, and `args` is unchanged; the message names the
+        flags. Or what follows cannot be set.
 
     Examples
     --------
@@ -208,11 +209,17 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     if flops_model is not None and not is_of_args:
         select_flops_model(args, flops_model, name="--flops-model")
 
-    put = args.__setitem__ if isinstance(args, MutableMapping) else partial(setattr, args)
+    derived: dict[str, Any] = {}
     if given["--balance-by-flops"] or given["--balance-within-cap"]:
-        put("balance_data", True)
+        derived["balance_data"] = True
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
-        put("log_probs_max_tokens_per_gpu", given["--max-tokens-per-gpu"])
+        derived["log_probs_max_tokens_per_gpu"] = given["--max-tokens-per-gpu"]
+    put = args.__setitem__ if isinstance(args, MutableMapping) else partial(setattr, args)
+    for attribute, value in derived.items():
+        try:
+            put(attribute, value)
+        except (AttributeError, TypeError):
+            raise ValueError(f"args must let {attribute} be set, to {value}, got {shown(args)}") from None
     return args
 
 

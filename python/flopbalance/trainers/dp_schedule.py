@@ -102,7 +102,9 @@ def _settings(trainer: Fields, parallel: Fields) -> tuple[PlanRequest, Any]:
     if mode.packing == "fixed":
         micro_batch_size = trainer.size("micro_batch_size")
     else:
-        max_tokens = token_cap(trainer.size("max_tokens_per_gpu"), parallel.size("cp_size"))
+        max_tokens = token_cap(
+            trainer.size("max_tokens_per_gpu"), parallel.size("cp_size"), trainer.name("max_tokens_per_gpu")
+        )
     flops_model = None
     if mode.balance_ranks or mode.packing == "flops":
         given = trainer.get("flops_model")
