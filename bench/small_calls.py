@@ -10,7 +10,7 @@ import functools
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from types import SimpleNamespace
@@ -54,6 +54,41 @@ EXPERTS = but(
 )
 
 
+class Config(Mapping):
+    """A mapping of somebody's own, whose items are its attributes too."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def with_properties(values: dict[str, Any]) -> Any:
+    """Return an object of a class that works its fields out."""
+    properties = {name: property(lambda self, value=value: value) for name, value in values.items()}
+    return type("Computed", (), properties)()
+
+
+def of_numpy(values: dict[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(**{name: np.int64(value) if type(value) is int else value for name, value in values.items()})
+
+
+KINDS = {"NumPy's integers": of_numpy, "properties": with_properties, "mapping of its own": Config}
+
+
 @dataclass(frozen=True)
 class Call:
     """A published function and what it is given for lengths."""
@@ -84,12 +119,16 @@ def parts(lengths: list[int]) -> int:
     return min(8, len(lengths))
 
 
+def flops(what: str, args: Any, **more: Any) -> Call:
+    return Call("calculate_fwd_flops", what, lambda lengths: (lengths, args), **more)
+
+
 def partition(name: str, equal_size: bool, number: type = int) -> Call:
     what = f"{'equal' if equal_size else 'unequal'}{', floats' if number is float else ''}"
     return Call(name, what, lambda lengths: (list(map(number, lengths)), parts(lengths), equal_size))
 
 
-def schedule(what: str, args: SimpleNamespace, **more: Any) -> Call:
+def schedule(what: str, args: Any, **more: Any) -> Call:
     def given(lengths: list[int]) -> tuple:
         ranks = {"dp_size": parts(lengths), "cp_size": 1, "vpp_size": 1, "microbatch_group_size_per_vp_stage": 1}
         return args, ranks, lengths
@@ -101,8 +140,8 @@ def schedule(what: str, args: SimpleNamespace, **more: Any) -> Call:
 
 
 CALLS = (
-    Call("calculate_fwd_flops", "dense", lambda lengths: (lengths, ARGS), aims={1: 1.5e-6}),
-    Call("calculate_fwd_flops", "latent, experts", lambda lengths: (lengths, EXPERTS)),
+    flops("dense", ARGS, aims={1: 1.5e-6}),
+    flops("latent, experts", EXPERTS),
     Call("first_fit_pack", "", lambda lengths: (lengths, CAP), aims={4: 1e-6}),
     Call("expand_bins_by_splitting", "", lambda lengths: ([list(range(len(lengths)))], parts(lengths), lengths)),
     Call("get_reverse_idx", "", lambda lengths: (shuffled(len(lengths)),)),
@@ -115,6 +154,8 @@ CALLS = (
     schedule("first fit, balanced", but(ARGS, balance_by_flops=False)),
     schedule("by FLOPs", ARGS, aims={16: 50e-6, 256: 120e-6}),
     schedule("by FLOPs, latent, experts", EXPERTS),
+    *(flops(kind, make(vars(ARGS))) for kind, make in KINDS.items()),
+    *(schedule(f"by FLOPs, {kind}", make(vars(ARGS))) for kind, make in KINDS.items()),
 )
 
 

@@ -2,8 +2,9 @@
 
 import argparse
 import copy
+import dataclasses
 import re
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -273,6 +274,73 @@ class TestEitherOrder:
             parser.add_argument("--global-batch-size")
 
 
+class TestAfterAFirstLook:
+    """Hosts that read a few arguments, or what a parser has, before they add all options."""
+
+    @pytest.mark.parametrize(
+        "look",
+        [
+            lambda parser: parser.parse_known_args([]),
+            lambda parser: parser.parse_args(["--balance-data"]),
+            lambda parser: parser.format_help(),
+            lambda parser: parser.format_usage(),
+            lambda parser: copy.deepcopy(parser).parse_args([]),
+            lambda parser: argparse.ArgumentParser(parents=[parser], add_help=False),
+        ],
+        ids=["parse_known_args", "parse_args", "format_help", "format_usage", "deepcopy", "parents"],
+    )
+    @pytest.mark.parametrize("place", ["parser", "old group", "new group", "exclusive group", "group in a group"])
+    @pytest.mark.parametrize("handler", ["error", "resolve"])
+    def test_the_host_adds_its_own(self, look, place, handler):
+        parser = argparse.ArgumentParser(conflict_handler=handler)
+        old = parser.add_argument_group("old")
+        add_balance_arguments(parser)
+        look(parser)
+        container = {
+            "parser": lambda: parser,
+            "old group": lambda: old,
+            "new group": lambda: parser.add_argument_group("new"),
+            "exclusive group": lambda: parser.add_mutually_exclusive_group(),
+            "group in a group": lambda: old.add_mutually_exclusive_group(),
+        }[place]()
+        container.add_argument("--balance-data", default="host", help="of the host")
+        container.add_argument("--spread", dest="on_leftover", default="spread", help="of the host")
+        args = parser.parse_args([])
+        assert (args.balance_data, args.on_leftover) == ("host", "spread")
+        assert set(vars(args)) == set(vars(parse()))
+        text = parser.format_help()
+        assert text.count("of the host") == 2
+        assert "--on-leftover" not in text
+
+    def test_a_conflict_of_the_host_with_itself_is_its_own(self):
+        parser = add_balance_arguments(argparse.ArgumentParser())
+        parser.parse_known_args([])
+        parser.add_argument("--balance-data")
+        with pytest.raises(argparse.ArgumentError, match="--balance-data"):
+            parser.add_argument("--balance-data")
+
+    def test_the_options_are_there_at_once(self):
+        parser = add_balance_arguments(argparse.ArgumentParser())
+        assert parser.get_default("balance_objective") == "step"
+        assert {action.dest for action in parser._actions} == {"help", *vars(parse())}
+
+    def test_a_default_that_is_set_after_a_first_look_stands(self):
+        parser = add_balance_arguments(argparse.ArgumentParser())
+        parser.parse_known_args([])
+        parser.set_defaults(on_leftover="error")
+        assert parser.parse_args([]).on_leftover == "error"
+
+    def test_children_have_the_options_of_their_parents(self):
+        parent = add_balance_arguments(argparse.ArgumentParser(add_help=False))
+        assert vars(argparse.ArgumentParser(parents=[parent]).parse_args([])) == vars(parse())
+        child = add_balance_arguments(argparse.ArgumentParser(parents=[parent]))
+        child.add_argument("--balance-data", default="host")
+        assert child.parse_args([]).balance_data == "host"
+        assert parent.parse_args([]).balance_data is False
+        parent.add_argument("--on-leftover", default="host")
+        assert (parent.parse_args([]).on_leftover, child.parse_args([]).on_leftover) == ("host", "drop")
+
+
 def test_a_command_of_several_has_the_options_too():
     parser = argparse.ArgumentParser()
     command = parser.add_subparsers(dest="command").add_parser("train")
@@ -305,6 +373,20 @@ def test_mappings_are_checked_and_completed_as_namespaces_are():
 @pytest.mark.parametrize("cost", ["qwen3-8b", PublishedFlops(load_shape("qwen3-8b")), None, "published", "exact"])
 def test_costs_that_are_there_at_launch(cost):
     assert validate_balance_args({"flops_model": cost}) == {"flops_model": cost}
+
+
+def test_what_cannot_be_changed_is_refused_where_something_follows():
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        balance_by_flops: bool = True
+        use_dynamic_batch_size: bool = True
+        max_tokens_per_gpu: int = 7
+
+    for args in (MappingProxyType(vars(Frozen())), Frozen()):
+        with pytest.raises(ValueError, match=r"^args must let balance_data be set, to True, got "):
+            validate_balance_args(args)
+    nothing = MappingProxyType({"use_dynamic_batch_size": False})
+    assert validate_balance_args(nothing) is nothing
 
 
 def test_values_may_be_spelled_as_in_yaml():

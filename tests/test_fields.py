@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections import UserDict, defaultdict
-from types import SimpleNamespace
+import enum
+from collections import ChainMap, UserDict, defaultdict
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
 
+from flopbalance import calculate_fwd_flops
 from flopbalance.fields import remembered
+from test_plan import TINY
 
 
 class Plain:
@@ -112,11 +115,36 @@ class TestRemembered:
         assert counted.read(source)[0].tolist() == [5, 1]
 
 
-@pytest.mark.parametrize("kind", ["dict", "SimpleNamespace", "argparse", "object", "object with defaults"])
+class Size(int):
+    """A whole number of somebody's own."""
+
+
+class Word(str):
+    """A text of somebody's own."""
+
+
+class Precision(enum.Enum):
+    LOW = "low"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("value", "equal"),
-    [(2**70, int(str(2**70))), ("a b", " ".join("ab")), ([1, "a"], [1, "a"]), ((1, None), tuple(iter((1, None))))],
-    ids=["int", "str", "list", "tuple"],
+    [
+        (2**70, int(str(2**70))),
+        ("a b", " ".join("ab")),
+        ([1, "a"], [1, "a"]),
+        ((1, None), tuple(iter((1, None)))),
+        ([2**70, np.int64(5)], [int(str(2**70)), np.int64(5)]),
+        (np.int64(5), np.int64(5)),
+        (np.float32(5), np.float32(5)),
+        (np.True_, np.bool_(1)),
+        (np.str_("ab"), np.str_("ab")),
+        (Size(5), Size(5)),
+        (Word("ab"), Word("ab")),
+        (Precision.LOW, Precision("low")),
+    ],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_did_not_change_is_not_worked_out_again(kind, value, equal):
     counted, source = Counted(), KINDS[kind](a=value, b=2, c=[1, 0])
@@ -124,6 +152,37 @@ def test_what_did_not_change_is_not_worked_out_again(kind, value, equal):
         counted.read(source)
         put(source, a=equal, b=source, c=None)  # the other fields are read by nobody
     assert counted.times == 1
+
+
+@pytest.mark.parametrize("kind", [MappingProxyType, ChainMap])
+def test_views_of_mappings_are_remembered(kind):
+    counted, values = Counted(), {"a": 5}
+    for _ in range(3):
+        assert counted.read(kind(values)) == [5, True, None]
+    assert counted.times == 1
+    values["a"] = 6
+    assert counted.read(kind(values)) == [6, True, None]
+
+
+class Alike(int):
+    """A number that is equal to any other."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(np.int64(1), np.int32(1)), (Size(1), 1), (Word("a"), "a"), (np.int64(1), True), (Alike(1), Alike(2))],
+    ids=lambda value: type(value).__name__,
+)
+def test_equal_values_that_are_read_otherwise_are_told_apart(before, after):
+    counted, source = Counted(), {"a": before}
+    assert counted.read(source)[0] is before
+    source["a"] = after
+    assert counted.read(source)[0] is after
 
 
 def test_several_descriptions_in_turn_are_all_kept():
@@ -175,3 +234,44 @@ def test_an_attribute_that_raises_is_heard():
     source.broken = True
     with pytest.raises(RuntimeError, match="no answer"):
         counted.read(source)
+
+
+class Shape:
+    """A model that has layers of experts, or refuses to say which they are."""
+
+    def __init__(self, num_experts):
+        vars(self).update(TINY, num_experts=num_experts, moe_ffn_hidden_size=8, moe_router_topk=2)
+
+    @property
+    def moe_layer_freq(self):
+        if self.num_experts is None:
+            raise ValueError("a dense model has none")
+        return None
+
+    @property
+    def moe_shared_expert_intermediate_size(self):
+        if self.num_experts is None:
+            raise ValueError("a dense model has none")
+        raise AttributeError
+
+
+def test_an_answer_does_not_depend_on_what_was_asked_before():
+    dense = calculate_fwd_flops([10], Shape(None))
+    calculate_fwd_flops([10], Shape(4))
+    assert calculate_fwd_flops([10], Shape(None)) == dense
+
+
+def test_nothing_is_read_that_is_not_asked_for():
+    @remembered("args", "parallel")
+    def choice(args, parallel):
+        return parallel.get("b") if parallel.get("a") else args.get("c")
+
+    class Dense(Plain):
+        @property
+        def c(self):
+            if self.closed:
+                raise ValueError("not to be read")
+            return 5
+
+    assert choice(Dense(closed=False), {"a": 0}) == 5
+    assert choice(Dense(closed=True), {"a": 1, "b": 7}) == 7

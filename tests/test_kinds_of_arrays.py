@@ -143,6 +143,8 @@ def test_rollout_ids_are_of_any_kind_with_a_hash(ids):
         pytest.param(["a", True], r"rollout_ids\[1\] must be .*, got True", id="boolean"),
         pytest.param([1, 1.5], r"rollout_ids\[1\] must be a whole number, .* got 1.5", id="fraction"),
         pytest.param(["a", float("nan")], r"rollout_ids\[1\] must be a whole number, .* got nan", id="nan"),
+        pytest.param([decimal.Decimal("nan")], r"rollout_ids\[0\] must be .*, got Decimal\('NaN'\)", id="decimal-nan"),
+        pytest.param([np.datetime64("NaT")], r"rollout_ids\[0\] must be .*, got .*NaT", id="no-time"),
         pytest.param("abc", "rollout_ids must be one flat sequence of ids, got str", id="a-text"),
         pytest.param({"a": 1}, "rollout_ids must be one flat sequence of ids, got dict", id="dict"),
         pytest.param(np.array("a"), r"rollout_ids must have one dimension, got 0 \(shape \(\)\)", id="no-dimension"),

@@ -73,10 +73,25 @@ def test_the_cap_is_that_of_training_where_there_is_none():
         ({}, [[0, 1, 2], [3]], r"partitions\[1\] must hold at least 2 samples, one for each micro-batch .*, got 1"),
         ({}, [[0, 1], []], r"partitions\[1\] must hold at least 2 samples, one for each micro-batch .*, got 0"),
         ({}, [[], []], "partitions must hold a sample, got none"),
-        ({}, [], "partitions must hold a sample, got none"),
+        ({}, [], "partitions must hold a list for each of the train_parallel_config.dp_size = 2 ranks, got 0"),
+        ({}, [[0], [1], [2]], r"partitions must hold a list for each .*dp_size = 2 ranks, got 3"),
+        ({}, None, "partitions must hold a list of samples for each rank, got NoneType"),
+        ({}, 5, "partitions must hold a list of samples for each rank, got int"),
+        ({}, [[0, 1], [1]], "partitions must hold every sample once at most, got 1 2 times"),
+        ({}, [[0, 0], [1]], "partitions must hold every sample once at most, got 0 2 times"),
         ({}, [[0, 1], [2, 3]], r"total_lengths of partitions\[1\] must be > 0 where a micro-batch is split"),
     ],
 )
 def test_what_cannot_be_packed_is_refused(args, partitions, message):
     with pytest.raises(ValueError, match=message):
         build_log_probs_schedule({**ARGS, **args}, PARALLEL, [60, 60, 0, 0], partitions)
+
+
+@pytest.mark.parametrize("field", ["log_probs_max_tokens_per_gpu", "max_tokens_per_gpu"])
+def test_a_cap_beyond_all_tokens_is_refused_by_name(field):
+    args, parallel = {"use_dynamic_batch_size": True, field: 2**62}, {"dp_size": 1, "cp_size": 8}
+    with pytest.raises(ValueError, match=rf"^args\.{field} x cp_size must be below 2\^63, got {2**65}$"):
+        build_log_probs_schedule(args, parallel, [1], [[0]])
+    if field == "max_tokens_per_gpu":
+        with pytest.raises(ValueError, match=rf"^args\.{field} x cp_size must be below 2\^63, got {2**65}$"):
+            build_dp_schedule(args, parallel, [1], global_batch_size=1, rollout_indices=[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -698,7 +700,7 @@ class TestNothingIsTakenForGranted:
                 plan_for_all()
 
     def test_more_empty_bins_than_memory_holds(self):
-        with pytest.raises(ValueError, match="target must be at most 16777216 where bins hold no tokens"):
+        with pytest.raises(ValueError, match=r"^target_count must be at most 16777216 where bins hold no tokens"):
             expand_bins_by_splitting([[0, 1]], 2**40, [0, 0])
         bins = [[0, 1]]
         expand_bins_by_splitting(bins, 2**40, [3, 1])
@@ -771,6 +773,32 @@ class TestNamesOfTrainers:
             pipeline_model_parallel_size=2**20,
         )
         assert text.startswith("args.pipeline_model_parallel_size must be <= 65536, got 1048576")
+
+    def test_values_stand_as_they_were_given(self):
+        ids = [0, 1, 2, ["lengths"]]
+        with pytest.raises(ValueError, match=re.escape("rollout_indices[3] must be")) as refused:
+            build_dp_schedule(self.ARGS, PARALLEL, [5, 4, 3, 2], global_batch_size=4, rollout_indices=ids)
+        assert str(refused.value).endswith("got ['lengths']")
+        assert self.refusal(on_leftover="max_tokens").split(", got ")[1].startswith("'max_tokens'")
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            json.JSONDecodeError("no cost in lengths", "{}", 0),
+            UnicodeDecodeError("utf-8", b"lengths", 0, 1, "objective"),
+            ValueError("rollout_ids of lengths"),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_what_a_cost_raises_is_its_own(self, error):
+        class Cost:
+            def flops(self, lengths):
+                raise error
+
+        args = {**self.ARGS, "balance_data": True, "flops_model": Cost()}
+        with pytest.raises(type(error)) as raised:
+            build_dp_schedule(args, PARALLEL, [5, 4, 3, 2], global_batch_size=4, rollout_indices=range(4))
+        assert raised.value is error
 
     def test_of_nothing_to_plan(self):
         assert self.refusal(()) == "total_lengths must hold at least one sample, got none"

@@ -199,7 +199,7 @@ def _id(value: Any, name: str) -> Hashable:
     try:
         hash(value)
         is_number = isinstance(value, (bool, float, np.bool_, np.floating))
-        if is_number and (isinstance(value, (bool, np.bool_)) or not value.is_integer()):
+        if (is_number and (isinstance(value, (bool, np.bool_)) or not value.is_integer())) or value != value:
             raise TypeError
     except Exception:  # whatever an object of others raises
         rule = "a whole number, a text or another value with a hash"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from flopbalance.checks import as_count, as_flag, shown
 
 _Answer = TypeVar("_Answer")
 
-_PLAIN = {int, float, str, bool, type(None)}
+_MISSING = object()
+_EQUALITIES = {kind.__eq__ for kind in (int, float, str, object)}
 _MOST_ANSWERS = 8
 """More models than one process balances for at once."""
 
@@ -53,11 +54,16 @@ class Fields:
 
     def has(self, field: str) -> bool:
         """Whether the field exists, None or not."""
-        return field in self._source if self._is_mapping else hasattr(self._source, field)
+        return self._find(field) is not _MISSING
 
     def get(self, field: str) -> Any:
         """Value of a field, None when it is absent."""
-        return self._source.get(field) if self._is_mapping else getattr(self._source, field, None)
+        value = self._find(field)
+        return None if value is _MISSING else value
+
+    def _find(self, field: str) -> Any:
+        source = self._source
+        return source.get(field, _MISSING) if self._is_mapping else getattr(source, field, _MISSING)
 
     def name(self, field: str) -> str:
         """How messages call a field: as its description does."""
@@ -112,7 +118,8 @@ def remembered(*names: str) -> Callable[[Callable[..., _Answer]], Callable[..., 
 
     Reading a trainer's arguments takes longer than most of what is then asked of them for a handful of samples, and
     they hardly ever change between calls. Whether they have is seen in some nanoseconds a field. What could change in
-    itself (anything but numbers, text, and lists of these) is read anew every time, as is what was refused.
+    itself (anything but numbers, text, enums, NumPy's scalars, and lists of these) is read anew every time, as is what
+    was refused.
 
     Parameters
     ----------
@@ -142,10 +149,13 @@ def remembered(*names: str) -> Callable[[Callable[..., _Answer]], Callable[..., 
             for notes, answer in known:
                 if notes.hold(sources):
                     return answer
-            read = [_NotedFields(source, name) for source, name in zip(sources, names, strict=True)]
+            record: _Record = {}
+            described = enumerate(zip(sources, names, strict=True))
+            read = [_NotedFields(source, name, number, record) for number, (source, name) in described]
             answer = function(*read)
-            if all(fields.can_be_noted() for fields in read):
-                notes = _core.Notes([fields.noted() for fields in read])
+            if all(map(_can_be_compared, record.values())):
+                found = [(*field, value) for field, value in record.items()]
+                notes = _core.Notes([fields.described() for fields in read], found, _MISSING)
                 known = ((notes, answer), *known[: _MOST_ANSWERS - 1])
             return answer
 
@@ -154,33 +164,38 @@ def remembered(*names: str) -> Callable[[Callable[..., _Answer]], Callable[..., 
     return remember
 
 
+_Record: TypeAlias = dict[tuple[int, str], Any]
+"""By the number of the description and the field's name, in the order of reading: what was found."""
+
+
 class _NotedFields(Fields):
     """Fields that note what is read of them."""
 
-    __slots__ = ("_absent", "_present")
+    __slots__ = ("_number", "_record")
 
-    def __init__(self, source: Any, name: str) -> None:
+    def __init__(self, source: Any, name: str, number: int, record: _Record) -> None:
         super().__init__(source, name)
-        self._present: dict[str, Any] = {}
-        self._absent: list[str] = []
+        self._number = number
+        self._record = record
 
-    def get(self, field: str) -> Any:
-        value = super().get(field)
-        if value is None and not super().has(field):
-            self._absent.append(field)
-        else:
-            self._present[field] = list(value) if type(value) is list else value
+    def _find(self, field: str) -> Any:
+        value = super()._find(field)
+        self._record.setdefault((self._number, field), list(value) if type(value) is list else value)
         return value
 
-    def has(self, field: str) -> bool:
-        self.get(field)
-        return field in self._present
+    def described(self) -> tuple[Any, bool]:
+        return self._source, self._is_mapping
 
-    def can_be_noted(self) -> bool:
-        if self._is_mapping and type(self._source) is not dict:
-            return False
-        entries = [value if type(value) in (list, tuple) else (value,) for value in self._present.values()]
-        return {type(entry) for entry in itertools.chain(*entries)} <= _PLAIN
 
-    def noted(self) -> tuple[Any, dict[str, Any], list[str]]:
-        return self._source, self._present, self._absent
+def _can_be_compared(value: Any) -> bool:
+    return all(map(_stays, value)) if type(value) in (list, tuple) else _stays(value)
+
+
+def _stays(value: Any) -> bool:
+    """Whether a value cannot change in itself, and only what is read alike is equal to it."""
+    kind = type(value)
+    if value is None or value is _MISSING:
+        return True
+    if kind.__module__ == "numpy":
+        return issubclass(kind, np.number | np.bool_ | np.str_)
+    return issubclass(kind, int | float | str | enum.Enum) and kind.__eq__ in _EQUALITIES

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -199,46 +200,59 @@ Schedule(1 rank, 1 step, 8 micro-batches of at most 7 tokens, 8 of 8 samples)]
     return unchecked(Schedule, dp_size=request["dp_size"], num_samples=len(tokens), **planned)
 
 
-def as_request(**given: Any) -> PlanRequest:
-    """Return the arguments of `plan` beside lengths and costs, checked; its defaults for those that are not given."""
+def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any) -> PlanRequest:
+    """Return the arguments of `plan` beside lengths and costs, checked; its defaults for those that are not given.
+
+    Refusals call an argument as `names` say, or as `plan` does.
+    """
     settings: dict[str, Any] = {**(plan.__kwdefaults__ or {}), **given}
-    packing = as_choice(settings["packing"], Packing, "packing")
-    objective = as_choice(settings["objective"], Objective, "objective")
-    balance_ranks = as_flag(settings["balance_ranks"], "balance_ranks")
-    for argument, (default, _) in _READ_BY_SOME.items():
+
+    def name(argument: str) -> str:
+        return names.get(argument, argument)
+
+    def choice(argument: str, choices: Any) -> Any:
+        return as_choice(settings[argument], choices, name(argument))
+
+    def count(argument: str, minimum: int = 1) -> int:
+        return as_count(settings[argument], name(argument), minimum)
+
+    def count_or_none(argument: str) -> int | None:
+        return None if settings[argument] is None else count(argument)
+
+    packing, objective = choice("packing", Packing), choice("objective", Objective)
+    balance_ranks = as_flag(settings["balance_ranks"], name("balance_ranks"))
+    for argument, (default, by) in _READ_BY_SOME.items():
         value = settings[argument]
-        if value is not default and not (np.isscalar(value) and value == default):
-            _refuse_unread(argument, value, packing, objective)
+        is_default = value is default or (np.isscalar(value) and value == default)
+        if not is_default and not reads(argument, packing, objective):
+            needed, chosen = ("objective", objective) if by == "pipeline" else ("packing", packing)
+            raise ValueError(f"{name(argument)} must be {default!r} for {name(needed)}={chosen!r}, got {shown(value)}")
     if packing == "capped" and not balance_ranks:
-        raise ValueError(f"balance_ranks must be True for packing='capped', got {balance_ranks}")
+        raise ValueError(f"{name('balance_ranks')} must be True for {name('packing')}='capped', got {balance_ranks}")
     limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
     if settings[limit] is None:
-        raise ValueError(f"{limit} must be given for packing={packing!r}, got None")
-
-    def count_or_none(name: str) -> int | None:
-        return None if settings[name] is None else as_count(settings[name], name)
-
-    rollout_ids = settings["rollout_ids"]
+        raise ValueError(f"{name(limit)} must be given for {name('packing')}={packing!r}, got None")
+    rollout_ids, carried = settings["rollout_ids"], settings["carried"]
     return {
-        "dp_size": as_count(settings["dp_size"], "dp_size"),
-        "micro_batch_multiple": as_count(settings["micro_batch_multiple"], "micro_batch_multiple"),
+        "dp_size": count("dp_size"),
+        "micro_batch_multiple": count("micro_batch_multiple"),
         "packing": packing,
         "micro_batch_size": count_or_none("micro_batch_size"),
         "max_tokens": count_or_none("max_tokens"),
         "pad_to": as_pad_to(settings["pad_to"]),
         "balance_ranks": balance_ranks,
-        "rollout_ids": None if rollout_ids is None else as_rollout_ids(rollout_ids, "rollout_ids"),
+        "rollout_ids": None if rollout_ids is None else as_rollout_ids(rollout_ids, name("rollout_ids")),
         "global_batch_size": count_or_none("global_batch_size"),
         "objective": objective,
-        "pipeline_stages": as_count(settings["pipeline_stages"], "pipeline_stages"),
-        "micro_batch_overhead": as_amount(settings["micro_batch_overhead"], "micro_batch_overhead"),
-        "effort": as_count(settings["effort"], "effort", minimum=0),
-        "padded": as_flag(settings["padded"], "padded"),
+        "pipeline_stages": count("pipeline_stages"),
+        "micro_batch_overhead": as_amount(settings["micro_batch_overhead"], name("micro_batch_overhead")),
+        "effort": count("effort", minimum=0),
+        "padded": as_flag(settings["padded"], name("padded")),
         "extra_budget": as_extra_budget(settings["extra_budget"]),
-        "carried": None if settings["carried"] is None else as_weights(settings["carried"], "carried"),
-        "on_leftover": as_choice(settings["on_leftover"], OnLeftover, "on_leftover"),
-        "on_oversize": as_choice(settings["on_oversize"], OnOversize, "on_oversize"),
-        "on_shortage": as_choice(settings["on_shortage"], OnShortage, "on_shortage"),
+        "carried": None if carried is None else as_weights(carried, name("carried")),
+        "on_leftover": choice("on_leftover", OnLeftover),
+        "on_oversize": choice("on_oversize", OnOversize),
+        "on_shortage": choice("on_shortage", OnShortage),
     }
 
 
@@ -263,11 +277,3 @@ def reads(argument: str, packing: Packing, objective: Objective = "step") -> boo
     if by == "pipeline":
         return packing == "capped" and objective == "pipeline"
     return by == "all" or packing == "capped" or (by == "cap" and packing != "fixed")
-
-
-def _refuse_unread(argument: str, given: object, packing: Packing, objective: Objective) -> None:
-    """Refuse an argument that would have no effect."""
-    default, by = _READ_BY_SOME[argument]
-    if not reads(argument, packing, objective):
-        without = f"objective={objective!r}" if by == "pipeline" else f"packing={packing!r}"
-        raise ValueError(f"{argument} must be {default!r} for {without}, got {shown(given)}")

@@ -44,9 +44,7 @@ def read_lists(
                 f"got {len(sizes)}"
             )
     samples = np.concatenate([samples for samples, _ in read])
-    times = np.bincount(samples, minlength=len(tokens))
-    for sample in np.flatnonzero(times > 1)[:1]:
-        raise ValueError(f"partitions must hold every sample once at most, got {sample} {times[sample]} times")
+    times = _times(samples, len(tokens))
     counts = np.concatenate([sizes for _, sizes in read])
     offsets = np.concatenate([[0], np.cumsum(counts)])
     if global_batch_sizes is None:
@@ -77,7 +75,23 @@ def read_lists(
     }
 
 
-def as_partition(partition: npt.ArrayLike, rank: int, num_samples: int) -> Ints:
+def as_partitions(partitions: Iterable[Any], num_samples: int) -> list[Ints]:
+    """Return the samples of every rank, none of them twice."""
+    ranks = as_items(partitions, "partitions", "a list of samples for each rank")
+    read = [_as_partition(partition, rank, num_samples) for rank, partition in enumerate(ranks)]
+    _times(np.concatenate([np.empty(0, np.int64), *read]), num_samples)
+    return read
+
+
+def _times(samples: Ints, num_samples: int) -> Ints:
+    """Return how often every sample is there: once at most."""
+    times = np.bincount(samples, minlength=num_samples)
+    for sample in np.flatnonzero(times > 1)[:1]:
+        raise ValueError(f"partitions must hold every sample once at most, got {sample} {times[sample]} times")
+    return times
+
+
+def _as_partition(partition: npt.ArrayLike, rank: int, num_samples: int) -> Ints:
     """Return the samples of a rank, each one of the input's."""
     name = f"partitions[{rank}]"
     samples = as_integers(partition, name)
@@ -88,7 +102,7 @@ def as_partition(partition: npt.ArrayLike, rank: int, num_samples: int) -> Ints:
 
 def _read_rank(rank: int, partition: Any, micro_batches: Any, num_samples: int) -> tuple[Ints, Ints]:
     """Return the samples of a rank, micro-batch by micro-batch, and how many each of these holds."""
-    samples = as_partition(partition, rank, num_samples)
+    samples = _as_partition(partition, rank, num_samples)
     named = f"micro_batch_indices[{rank}]"
     batches = [
         as_items(batch, f"{named}[{i}]", "a list of positions")

@@ -1,7 +1,7 @@
 """Command-line arguments for a trainer, and the rules between them."""
 
 import argparse
-from collections.abc import MutableMapping, Sequence
+from collections.abc import MutableMapping
 from functools import partial
 from typing import Any, TypeVar, get_args
 
@@ -9,6 +9,7 @@ from flopbalance.checks import as_flag, likely, shown
 from flopbalance.costs.sources import FLOPS_MODELS, select_flops_model
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
+from flopbalance.trainers.giving_way import let_give_way, watch
 from flopbalance.trainers.modes import refuse_contradictions
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -112,13 +113,14 @@ def add_balance_arguments(parser: argparse.ArgumentParser, *, only_new: bool = F
     """Add the options that say how samples are balanced to a trainer's parser.
 
     An option that the host adds itself, before or after this call, stays the host's, whether it has the same flag or
-    only sets the same attribute, and so does a default that the host sets. To know them all, the missing options join
-    in a group of their own when the parser first parses, or shows its help.
+    only sets the same attribute, and so does a default that the host sets. The options are there at once, in a group of
+    their own; each leaves when the host adds its own, even after a first `parse_known_args`.
 
     Parameters
     ----------
     parser : argparse.ArgumentParser
-        Changed in place. A parser that takes options over from others (``parents=``) is given here itself.
+        Changed in place. One that takes the options over from it (``parents=``) has them, too, but must be given here
+        itself if options of the host are to displace them there.
     only_new : bool, default False
         Leave out what trainers with the published scheduler have anyway, such as ``--balance-data``.
 
@@ -144,45 +146,18 @@ def add_balance_arguments(parser: argparse.ArgumentParser, *, only_new: bool = F
     if not isinstance(parser, argparse.ArgumentParser):
         raise ValueError(f"parser must be an argparse.ArgumentParser, got {shown(parser)}")
     only_new = as_flag(only_new, "only_new")
-    flags = [flag for flag in OPTIONS if not (only_new and flag in PUBLISHED)]
-    methods = {name: getattr(parser, name) for name in _FIRST_USE}
-    for name in methods:
-        setattr(parser, name, partial(_join_and_call, parser, flags, methods, name))
-    return parser
-
-
-_FIRST_USE = (
-    "parse_args",
-    "parse_known_args",
-    "parse_intermixed_args",
-    "parse_known_intermixed_args",
-    "format_usage",
-    "format_help",
-)
-"""Methods of a parser before whose first call all options must be there."""
-
-
-def _join_and_call(
-    parser: argparse.ArgumentParser, flags: Sequence[str], methods: dict[str, Any], name: str, *args: Any, **kwargs: Any
-) -> Any:
-    """Put the methods back in their place, add what is missing, and call one of them."""
-    vars(parser).update(methods)
-    _add_missing(parser, flags)
-    return methods[name](*args, **kwargs)
-
-
-def _add_missing(parser: argparse.ArgumentParser, flags: Sequence[str]) -> None:
-    # argparse has no public way to ask; adding and catching the conflict would replace the host's option in a parser
-    # with conflict_handler="resolve", and not see one that only sets the same attribute.
-    known = {flag for action in parser._actions for flag in action.option_strings}
-    attributes = {action.dest for action in parser._actions}
-    missing = [flag for flag in flags if flag not in known and _attribute(flag) not in attributes]
+    known = {flag for action in parser._actions for flag in (*action.option_strings, action.dest)}
+    wanted = [flag for flag in OPTIONS if not (only_new and flag in PUBLISHED)]
+    missing = [flag for flag in wanted if not known & {flag, _attribute(flag)}]
     if missing:
         group = parser.add_argument_group("balance", "how samples are spread over data-parallel ranks")
         for flag in missing:
             # A default that the host has set stands; argparse would put ours over it.
             default = parser.get_default(_attribute(flag))
-            group.add_argument(flag, **OPTIONS[flag] if default is None else {**OPTIONS[flag], "default": default})
+            settings = OPTIONS[flag] if default is None else {**OPTIONS[flag], "default": default}
+            let_give_way(group.add_argument(flag, **settings))
+    watch(parser)
+    return parser
 
 
 def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
@@ -195,7 +170,7 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     Parameters
     ----------
-    args : argparse.Namespace, any object with such attributes, or mapping
+    args : argparse.Namespace, any object with such attributes, or mutable mapping
         Changed in place. What is missing counts as not given.
 
     Returns
@@ -206,7 +181,8 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     Raises
     ------
     ValueError
-        The arguments contradict each other, or a number is too small. The message names the flags; `args` is unchanged.
+        The arguments contradict each other, or a number is too small, and `args` is unchanged; the message names the
+        flags. Or what follows cannot be set.
 
     Examples
     --------
@@ -234,11 +210,17 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
     if flops_model is not None and not is_of_args:
         select_flops_model(args, flops_model, name="--flops-model")
 
-    put = args.__setitem__ if isinstance(args, MutableMapping) else partial(setattr, args)
+    derived: dict[str, Any] = {}
     if given["--balance-by-flops"] or given["--balance-within-cap"]:
-        put("balance_data", True)
+        derived["balance_data"] = True
     if given["--use-dynamic-batch-size"] and given["--log-probs-max-tokens-per-gpu"] is None:
-        put("log_probs_max_tokens_per_gpu", given["--max-tokens-per-gpu"])
+        derived["log_probs_max_tokens_per_gpu"] = given["--max-tokens-per-gpu"]
+    put = args.__setitem__ if isinstance(args, MutableMapping) else partial(setattr, args)
+    for attribute, value in derived.items():
+        try:
+            put(attribute, value)
+        except (AttributeError, TypeError):
+            raise ValueError(f"args must let {attribute} be set, to {value}, got {shown(args)}") from None
     return args
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -87,10 +86,7 @@ def build_dp_schedule(
     """
     request, flops_model = _settings(args, train_parallel_config)
     costs = None if flops_model is None else select_flops_model(args, flops_model, name="args.flops_model")
-    try:
-        return _core.dp_schedule(total_lengths, rollout_indices, global_batch_size, costs, request)
-    except ValueError as error:
-        raise _in_names_of_trainers(error) from None
+    return _core.dp_schedule(total_lengths, rollout_indices, global_batch_size, costs, request, _NAMES)
 
 
 @remembered("args", "train_parallel_config")
@@ -106,24 +102,24 @@ def _settings(trainer: Fields, parallel: Fields) -> tuple[PlanRequest, Any]:
     if mode.packing == "fixed":
         micro_batch_size = trainer.size("micro_batch_size")
     else:
-        max_tokens = token_cap(trainer.size("max_tokens_per_gpu"), parallel.size("cp_size"))
+        max_tokens = token_cap(
+            trainer.size("max_tokens_per_gpu"), parallel.size("cp_size"), trainer.name("max_tokens_per_gpu")
+        )
     flops_model = None
     if mode.balance_ranks or mode.packing == "flops":
         given = trainer.get("flops_model")
         flops_model = "published" if given is None else given
-    try:
-        request = as_request(
-            dp_size=parallel.size("dp_size"),
-            max_tokens=max_tokens,
-            micro_batch_size=micro_batch_size,
-            micro_batch_multiple=micro_batch_multiple(parallel),
-            packing=mode.packing,
-            balance_ranks=mode.balance_ranks,
-            pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
-            **plan_choices(trainer),
-        )
-    except ValueError as error:
-        raise _in_names_of_trainers(error) from None
+    request = as_request(
+        _NAMES,
+        dp_size=parallel.size("dp_size"),
+        max_tokens=max_tokens,
+        micro_batch_size=micro_batch_size,
+        micro_batch_multiple=micro_batch_multiple(parallel),
+        packing=mode.packing,
+        balance_ranks=mode.balance_ranks,
+        pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
+        **plan_choices(trainer),
+    )
     return request, flops_model
 
 
@@ -137,8 +133,3 @@ _NAMES = {
     **{keyword: f"args.{field}" for field, keyword in CHOICES.items()},
 }
 """What trainers call the arguments of `plan`."""
-
-
-def _in_names_of_trainers(error: ValueError) -> ValueError:
-    """Return a refusal that speaks of the trainer's arguments instead of those of `plan`."""
-    return type(error)(re.sub(r"\b\w+\b", lambda word: _NAMES.get(word[0], word[0]), str(error)))

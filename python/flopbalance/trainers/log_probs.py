@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from flopbalance.checks import as_items, as_lengths, shown
+from flopbalance.checks import Ints, as_lengths, shown
 from flopbalance.errors import ScheduleError
 from flopbalance.fields import Fields
 from flopbalance.planning.packing import expand_bins_by_splitting, first_fit_pack
-from flopbalance.schedules.lists import as_partition
+from flopbalance.schedules.lists import as_partitions
 from flopbalance.trainers.modes import micro_batch_multiple, token_cap
 
 
@@ -32,11 +32,11 @@ def build_log_probs_schedule(
         The trainer's arguments, with ``use_dynamic_batch_size``: ``log_probs_max_tokens_per_gpu``, which is
         ``max_tokens_per_gpu`` where absent.
     train_parallel_config : mapping or namespace
-        As for `build_dp_schedule`.
+        As for `build_dp_schedule`; ``dp_size`` may be absent.
     total_lengths : array_like of shape (n,)
         Tokens per sample, whole numbers >= 0.
     partitions : list of list of int
-        Global sample indices of each rank, of `build_dp_schedule`.
+        Global sample indices of each rank, of `build_dp_schedule`; none of them twice.
 
     Returns
     -------
@@ -66,31 +66,45 @@ def build_log_probs_schedule(
     """
     lengths = as_lengths(total_lengths, "total_lengths")
     trainer, parallel = Fields(args, "args"), Fields(train_parallel_config, "train_parallel_config")
-    if not trainer.flag("use_dynamic_batch_size"):
-        given = shown(trainer.get("use_dynamic_batch_size"))
+    max_tokens, multiple = _limits(trainer, parallel)
+    of_ranks = [lengths[samples] for samples in as_partitions(partitions, len(lengths))]
+    dp_size = parallel.size_or("dp_size", len(of_ranks))
+    if len(of_ranks) != dp_size:
         raise ValueError(
-            f"{trainer.name('use_dynamic_batch_size')} must be True where micro-batches are made by tokens, got {given}"
+            f"partitions must hold a list for each of the {parallel.name('dp_size')} = {dp_size} ranks, got "
+            f"{len(of_ranks)}"
         )
-    per_gpu = trainer.get("log_probs_max_tokens_per_gpu")
-    field = "max_tokens_per_gpu" if per_gpu is None else "log_probs_max_tokens_per_gpu"
-    max_tokens = token_cap(trainer.size(field), parallel.size("cp_size"))
-    multiple = micro_batch_multiple(parallel)
-    parts = as_items(partitions, "partitions", "a list of samples for each rank")
-    of_ranks = [lengths[as_partition(partition, rank, len(lengths))] for rank, partition in enumerate(parts)]
     micro_batches = [first_fit_pack(of_rank, max_tokens) for of_rank in of_ranks]
     needed = max(map(len, micro_batches), default=0)
     if not needed:
         raise ScheduleError("partitions must hold a sample, got none")
     count = -(-needed // multiple) * multiple
     for rank, (batches, of_rank) in enumerate(zip(micro_batches, of_ranks, strict=True)):
-        if len(of_rank) < count:
-            raise ScheduleError(
-                f"partitions[{rank}] must hold at least {count} samples, one for each micro-batch of a rank, got "
-                f"{len(of_rank)}"
-            )
-        expand_bins_by_splitting(batches, count, of_rank)
-        if not all(batches):
-            raise ScheduleError(
-                f"total_lengths of partitions[{rank}] must be > 0 where a micro-batch is split, got samples of 0 tokens"
-            )
+        _split(batches, count, of_rank, f"partitions[{rank}]")
     return micro_batches, [count]
+
+
+def _limits(trainer: Fields, parallel: Fields) -> tuple[int, int]:
+    """Return the token cap of a micro-batch, and what their number on a rank is a multiple of."""
+    if not trainer.flag("use_dynamic_batch_size"):
+        raise ValueError(
+            f"{trainer.name('use_dynamic_batch_size')} must be True where micro-batches are made by tokens, got "
+            f"{shown(trainer.get('use_dynamic_batch_size'))}"
+        )
+    own = "log_probs_max_tokens_per_gpu"
+    field = "max_tokens_per_gpu" if trainer.get(own) is None else own
+    max_tokens = token_cap(trainer.size(field), parallel.size("cp_size"), trainer.name(field))
+    return max_tokens, micro_batch_multiple(parallel)
+
+
+def _split(micro_batches: list[list[int]], count: int, lengths: Ints, name: str) -> None:
+    """Split the micro-batches of a rank, in place, until there are `count`, of which none may be empty."""
+    if len(lengths) < count:
+        raise ScheduleError(
+            f"{name} must hold at least {count} samples, one for each micro-batch of a rank, got {len(lengths)}"
+        )
+    expand_bins_by_splitting(micro_batches, count, lengths)
+    if not all(micro_batches):
+        raise ScheduleError(
+            f"total_lengths of {name} must be > 0 where a micro-batch is split, got samples of 0 tokens"
+        )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flopbalance.checks import as_amount, as_choice, shown
+from flopbalance.checks import as_amount, as_choice, as_count, shown
 from flopbalance.fields import Fields
 from flopbalance.planning.plan import Objective, Packing, reads
 
@@ -124,9 +124,9 @@ def micro_batch_multiple(parallel: Fields) -> int:
     return parallel.size("microbatch_group_size_per_vp_stage") if parallel.size_or("vpp_size", 1) > 1 else 1
 
 
-def token_cap(max_tokens_per_gpu: int, cp_size: int) -> int:
+def token_cap(max_tokens_per_gpu: int, cp_size: int, name: str = "max_tokens_per_gpu") -> int:
     """Return the token cap of a micro-batch, whose sequences the context-parallel GPUs of a rank share."""
-    return max_tokens_per_gpu * cp_size
+    return as_count(max_tokens_per_gpu * cp_size, f"{name} x cp_size")
 
 
 def most_thorough(modes: Sequence[Mode], objective: Objective) -> Mode:

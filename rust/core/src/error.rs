@@ -6,8 +6,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an input or a plan was refused.
 ///
-/// `Display` names argument, rule and value in the words of this crate; the variants carry the numbers, so that a
-/// caller with names of its own need not parse the text.
+/// `Display` names argument, rule and value in the words of this crate; the variants carry the numbers, and
+/// [`named`](Self::named) speaks in those of a caller.
 ///
 /// # Examples
 /// ```
@@ -324,142 +324,213 @@ impl Error {
         }
     }
 
+    /// The refusal in words of a caller that calls arguments by other names; values are never renamed.
+    ///
+    /// # Examples
+    /// ```
+    /// use flopbalance_core::Lengths;
+    ///
+    /// let error = Lengths::new(&[3, -5]).unwrap_err();
+    /// let named = error.named(&|argument| if argument == "lengths" { "tokens" } else { argument });
+    /// assert_eq!(named.to_string(), "tokens[1] must be >= 0, got -5");
+    /// ```
+    pub fn named<'a>(&'a self, name: &'a dyn Fn(&'static str) -> &'a str) -> impl fmt::Display + 'a {
+        Named { error: self, name }
+    }
+
     /// The same refusal, of a step that as many samples above the cap were dropped from.
     pub(crate) fn after_dropping(self, oversize: usize) -> Self {
         if oversize == 0 { self } else { Self::AfterDropping { oversize, error: Box::new(self) } }
     }
 
-    fn write_value(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_value<'a>(&'a self, f: &mut fmt::Formatter<'_>, name: Names<'a>) -> fmt::Result {
         match self {
             Self::TooMany { argument, count } => {
-                write!(f, "{argument} must hold fewer than 2^32 - 1 values, got {count}")
+                write!(f, "{} must hold fewer than 2^32 - 1 values, got {count}", name(argument))
             }
-            Self::NegativeLength { index, length } => write!(f, "lengths[{index}] must be >= 0, got {length}"),
-            Self::TotalLength { total } => write!(f, "the sum of lengths must be below 2^63, got {total}"),
+            Self::NegativeLength { index, length } => {
+                write!(f, "{}[{index}] must be >= 0, got {length}", name("lengths"))
+            }
+            Self::TotalLength { total } => write!(f, "the sum of {} must be below 2^63, got {total}", name("lengths")),
             Self::PaddedLength { length, pad_to } => {
-                write!(f, "lengths must be below 2^63 when rounded up to pad_to = {pad_to}, got {length}")
+                write!(
+                    f,
+                    "{} must be below 2^63 when rounded up to {} = {pad_to}, got {length}",
+                    name("lengths"),
+                    name("pad_to")
+                )
             }
             Self::CapBelowPadding { max_tokens, pad_to } => {
-                write!(f, "max_tokens must be >= pad_to = {pad_to}, got {max_tokens}")
+                write!(f, "{} must be >= {} = {pad_to}, got {max_tokens}", name("max_tokens"), name("pad_to"))
             }
-            Self::WeightNotFinite { index, weight } => write!(f, "weights[{index}] must be finite, got {weight:?}"),
-            Self::NegativeWeight { index, weight } => write!(f, "weights[{index}] must be >= 0, got {weight:?}"),
+            Self::WeightNotFinite { index, weight } => {
+                write!(f, "{}[{index}] must be finite, got {weight:?}", name("weights"))
+            }
+            Self::NegativeWeight { index, weight } => {
+                write!(f, "{}[{index}] must be >= 0, got {weight:?}", name("weights"))
+            }
             Self::TotalWeightNotFinite { total } => {
-                write!(f, "the sum of weights must be finite in every order, got {total:e}")
+                write!(f, "the sum of {} must be finite in every order, got {total:e}", name("weights"))
             }
-            Self::TotalWeight => f.write_str("the sum of weights must be below 2^128, got more"),
+            Self::TotalWeight => write!(f, "the sum of {} must be below 2^128, got more", name("weights")),
             Self::Count { argument, samples, count } => {
                 let one = match *argument {
                     "costs" => "cost",
                     "rollout_ids" => "id",
                     _ => "amount",
                 };
-                write!(f, "{argument} must hold one {one} for each of the {samples} samples, got {count}")
+                write!(f, "{} must hold one {one} for each of the {samples} samples, got {count}", name(argument))
             }
             Self::NoItem { item, bound } => {
-                write!(f, "groups must hold indices of samples, >= 0 and < {bound}, got {item}")
+                write!(f, "{} must hold indices of samples, >= 0 and < {bound}, got {item}", name("groups"))
             }
-            Self::RepeatedItem { item } => write!(f, "groups must hold every sample once at most, got {item} twice"),
+            Self::RepeatedItem { item } => {
+                write!(f, "{} must hold every sample once at most, got {item} twice", name("groups"))
+            }
             Self::EmptyBins { target, most } => {
-                write!(f, "target must be at most {most} where bins hold no tokens, got {target}")
+                write!(
+                    f,
+                    "{} must be at most {most} where {} hold no tokens, got {target}",
+                    name("target"),
+                    name("groups")
+                )
             }
             Self::GroupSizes { items } => write!(f, "sizes must be >= 0 and add up to the {items} items, got others"),
             Self::NoPermutation { items, index, position } => {
                 let last = items.saturating_sub(1);
-                write!(f, "order must hold every number from 0 to {last} once, got {index} at {position}")
+                write!(f, "{} must hold every number from 0 to {last} once, got {index} at {position}", name("order"))
             }
             Self::NegativeAmount { index, amount } => {
-                write!(f, "extra_budget.amounts[{index}] must be >= 0, got {amount}")
+                write!(f, "{}[{index}] must be >= 0, got {amount}", name("extra_budget.amounts"))
             }
             Self::Loads { loads, dp_size } => {
-                write!(f, "carried must hold one load for each of the dp_size = {dp_size} ranks, got {loads}")
+                write!(
+                    f,
+                    "{} must hold one load for each of the {} = {dp_size} ranks, got {loads}",
+                    name("carried"),
+                    name("dp_size")
+                )
             }
-            Self::TotalAmount => f.write_str("the sum of extra_budget.amounts must be below 2^62, got more"),
+            Self::TotalAmount => write!(f, "the sum of {} must be below 2^62, got more", name("extra_budget.amounts")),
             Self::Stages { stages } => {
-                write!(f, "pipeline_stages must be <= {}, got {stages}", crate::Pipeline::MOST_STAGES)
+                write!(f, "{} must be <= {}, got {stages}", name("pipeline_stages"), crate::Pipeline::MOST_STAGES)
             }
-            Self::Overhead { overhead } => write!(f, "micro_batch_overhead must be >= 0 and finite, got {overhead}"),
+            Self::Overhead { overhead } => {
+                write!(f, "{} must be >= 0 and finite, got {overhead}", name("micro_batch_overhead"))
+            }
             Self::NoSchedule { law } => write!(f, "the arrays must be those of a schedule, got a broken law: {law}"),
             other => write!(f, "{other:?}"), // never reached: the kinds above are all
         }
     }
 
-    fn write_schedule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_schedule<'a>(&'a self, f: &mut fmt::Formatter<'_>, name: Names<'a>) -> fmt::Result {
         match self {
-            Self::NoWeights => f.write_str("weights must hold at least one item, got none"),
+            Self::NoWeights => write!(f, "{} must hold at least one item, got none", name("weights")),
             Self::TooManyParts { parts, weights } => {
-                write!(f, "parts must be <= the number of items, {weights}, got {parts}")
+                write!(f, "{} must be <= the number of items, {weights}, got {parts}", name("parts"))
             }
             Self::UnevenParts { parts, weights } => {
-                write!(f, "parts must divide the number of items, {weights}, when sizes are equal, got {parts}")
+                write!(
+                    f,
+                    "{} must divide the number of items, {weights}, when sizes are equal, got {parts}",
+                    name("parts")
+                )
             }
-            Self::NoSamples => f.write_str("lengths must hold at least one sample, got none"),
+            Self::NoSamples => write!(f, "{} must hold at least one sample, got none", name("lengths")),
             Self::Oversize { amounts, index, amount, cap, oversize, samples } => write!(
                 f,
-                "{amounts}[{index}] must be within the cap, {cap} after padding, as on_oversize asks, got {amount}; {oversize} \
-                 of {samples} samples are not"
+                "{}[{index}] must be within the cap, {cap} after padding, as {} asks, got {amount}; {oversize} of {samples} \
+                 samples are not",
+                name(amounts),
+                name("on_oversize")
             ),
             Self::AllOversize { samples } => {
-                write!(f, "on_oversize must leave a sample, got drop where all {samples} are above the cap")
+                write!(f, "{} must leave a sample, got drop where all {samples} are above the cap", name("on_oversize"))
             }
             Self::AfterDropping { oversize, error } => {
-                write!(f, "{error}; {oversize} more are above the cap, and dropped")
+                write!(f, "{}; {oversize} more are above the cap, and dropped", error.named(name))
             }
             Self::TooFewRollouts { rollouts, global_batch_size } => write!(
                 f,
-                "the number of rollouts must be >= global_batch_size, {global_batch_size}, to fill one step, got {rollouts}"
+                "the number of rollouts must be >= {}, {global_batch_size}, to fill one step, got {rollouts}",
+                name("global_batch_size")
             ),
             Self::RolloutsLeftOver { rollouts, global_batch_size } => write!(
                 f,
-                "the number of rollouts must be a multiple of global_batch_size, {global_batch_size}, got {rollouts}: the last \
-                 {} fill no step",
+                "the number of rollouts must be a multiple of {}, {global_batch_size}, got {rollouts}: the last {} fill no step",
+                name("global_batch_size"),
                 rollouts % global_batch_size
             ),
             Self::TooFewSamples { step, samples, dp_size } => write!(
                 f,
-                "step {step} must hold at least one sample for each of the dp_size = {dp_size} ranks, got {samples}"
+                "step {step} must hold at least one sample for each of the {} = {dp_size} ranks, got {samples}",
+                name("dp_size")
             ),
             Self::EmptyMicroBatch { step, target } => write!(
                 f,
-                "lengths of step {step} must be > 0 where a micro-batch is split into {target}, got samples of 0 tokens"
+                "{} of step {step} must be > 0 where a micro-batch is split into {target}, got samples of 0 tokens",
+                name("lengths")
             ),
             Self::NoMultiple { step, micro_batches, samples, dp_size, micro_batch_multiple } => write!(
                 f,
-                "micro-batches of step {step} must be a multiple of {} (dp_size = {dp_size} ranks x \
-                 micro_batch_multiple = {micro_batch_multiple}), got {micro_batches} from {samples} samples",
-                dp_size.saturating_mul(*micro_batch_multiple)
+                "micro-batches of step {step} must be a multiple of {} ({} = {dp_size} ranks x {} = {micro_batch_multiple}), \
+                 got {micro_batches} from {samples} samples",
+                dp_size.saturating_mul(*micro_batch_multiple),
+                name("dp_size"),
+                name("micro_batch_multiple")
             ),
             Self::Shortage { step, samples, packed, needed, dp_size, micro_batch_multiple } => write!(
                 f,
-                "step {step} must hold at least {needed} samples, one for each micro-batch (the cap needs {packed}, \
-                 dp_size = {dp_size} ranks x micro_batch_multiple = {micro_batch_multiple} a multiple of {}), got \
-                 {samples}",
+                "step {step} must hold at least {needed} samples, one for each micro-batch (the cap needs {packed}, {} = \
+                 {dp_size} ranks x {} = {micro_batch_multiple} a multiple of {}), got {samples}",
+                name("dp_size"),
+                name("micro_batch_multiple"),
                 dp_size.saturating_mul(*micro_batch_multiple)
             ),
             Self::TooManyRepeats { step, needed, most, dp_size, micro_batch_multiple } => write!(
                 f,
-                "step {step} must need at most {most} micro-batches where samples are repeated, got {needed} (dp_size \
-                 = {dp_size} ranks x micro_batch_multiple = {micro_batch_multiple})"
+                "step {step} must need at most {most} micro-batches where samples are repeated, got {needed} ({} = {dp_size} \
+                 ranks x {} = {micro_batch_multiple})",
+                name("dp_size"),
+                name("micro_batch_multiple")
             ),
             other => write!(f, "{other:?}"), // never reached: the kinds above are all
+        }
+    }
+
+    fn write_other<'a>(&'a self, f: &mut fmt::Formatter<'_>, name: Names<'a>) -> fmt::Result {
+        match self {
+            Self::CostOverflow { index, length } => {
+                write!(f, "{}[{index}] = {length} costs more FLOPs than the result can hold", name("lengths"))
+            }
+            Self::PairsOverflow => write!(f, "{} hold more pairs of tokens than 128 bits count", name("lengths")),
+            Self::OutOfMemory { bytes } => write!(f, "the call needs about {bytes} bytes, which are not there"),
+            _ => f.write_str("the call was interrupted"),
+        }
+    }
+}
+
+/// What a caller calls the arguments of this crate.
+type Names<'a> = &'a dyn Fn(&'static str) -> &'a str;
+
+struct Named<'a> {
+    error: &'a Error,
+    name: Names<'a>,
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error.kind() {
+            Kind::Value => self.error.write_value(f, self.name),
+            Kind::Schedule => self.error.write_schedule(f, self.name),
+            Kind::Overflow | Kind::Memory | Kind::Interrupted => self.error.write_other(f, self.name),
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind() {
-            Kind::Value => self.write_value(f),
-            Kind::Schedule => self.write_schedule(f),
-            Kind::Overflow | Kind::Memory | Kind::Interrupted => match self {
-                Self::CostOverflow { index, length } => {
-                    write!(f, "lengths[{index}] = {length} costs more FLOPs than the result can hold")
-                }
-                Self::PairsOverflow => f.write_str("lengths hold more pairs of tokens than 128 bits count"),
-                Self::OutOfMemory { bytes } => write!(f, "the call needs about {bytes} bytes, which are not there"),
-                _ => f.write_str("the call was interrupted"),
-            },
-        }
+        self.named(&|argument| argument).fmt(f)
     }
 }
 

@@ -4,6 +4,8 @@ use flopbalance_core::{self as core, Cap, Capped, Packing, Pipeline, Request, We
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyMemoryError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::HashMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 pub type Array<'py, T = i64> = Bound<'py, PyArray1<T>>;
@@ -27,44 +29,68 @@ pub fn detached_if_long<T: Send>(
     if items < 1024 { work() } else { detached(py, work) }
 }
 
-/// The one place where a refusal becomes an exception.
-pub struct Refused(PyErr);
+/// A refusal of the core, whose arguments may still be called by other names, or an exception.
+pub enum Refused {
+    Core(core::Error),
+    Python(PyErr),
+}
 
 impl Refused {
-    /// In the core's words, but for those that the caller knows by another name.
+    /// In the core's words, but for arguments that the caller knows by another name.
     pub fn named(error: &core::Error, names: &[(&str, &str)]) -> Self {
-        let text = names.iter().fold(error.to_string(), |text, (word, name)| text.replace(word, name));
-        Self(match error.kind() {
-            core::Kind::Schedule => ScheduleError::new_err(text),
-            core::Kind::Overflow => PyOverflowError::new_err(text),
-            core::Kind::Memory => PyMemoryError::new_err(text),
-            core::Kind::Interrupted => Python::attach(|py| PyErr::fetch(py)),
-            _ => PyValueError::new_err(text),
+        let find = |argument| names.iter().find(|&&(word, _)| word == argument);
+        Self::Python(exception(error, &|argument| find(argument).map_or(argument, |&(_, name)| name)))
+    }
+
+    /// The same by a dict of names; an exception stays what it is.
+    pub fn in_words_of(self, names: &Bound<'_, PyDict>) -> Self {
+        let Self::Core(error) = self else { return self };
+        Self::Python(match names.extract::<HashMap<String, String>>() {
+            Ok(names) => exception(&error, &|argument| names.get(argument).map_or(argument, String::as_str)),
+            Err(raised) => raised,
         })
+    }
+}
+
+/// The one place where a refusal becomes an exception.
+fn exception<'a>(error: &'a core::Error, name: &'a dyn Fn(&'static str) -> &'a str) -> PyErr {
+    let text = error.named(name).to_string();
+    match error.kind() {
+        core::Kind::Schedule => ScheduleError::new_err(text),
+        core::Kind::Overflow => PyOverflowError::new_err(text),
+        core::Kind::Memory => PyMemoryError::new_err(text),
+        core::Kind::Interrupted => Python::attach(|py| PyErr::fetch(py)),
+        _ => PyValueError::new_err(text),
     }
 }
 
 impl From<core::Error> for Refused {
     fn from(error: core::Error) -> Self {
-        Self::named(&error, &[])
+        match error.kind() {
+            core::Kind::Interrupted => Self::named(&error, &[]), // before anything else is asked of Python
+            _ => Self::Core(error),
+        }
     }
 }
 
 impl From<PyErr> for Refused {
     fn from(error: PyErr) -> Self {
-        Self(error)
+        Self::Python(error)
     }
 }
 
 impl From<numpy::AsSliceError> for Refused {
     fn from(error: numpy::AsSliceError) -> Self {
-        Self(error.into())
+        Self::Python(error.into())
     }
 }
 
 impl From<Refused> for PyErr {
     fn from(refused: Refused) -> Self {
-        refused.0
+        match refused {
+            Refused::Core(error) => exception(&error, &|argument| argument),
+            Refused::Python(error) => error,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ mod _core {
     use numpy::{IntoPyArray, PyReadonlyArray1};
     use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
-    use pyo3::types::{PyInt, PyList};
+    use pyo3::types::{PyDict, PyInt, PyList};
     use std::num::NonZeroU64;
 
     type List<'py> = Bound<'py, PyList>;
@@ -119,7 +119,8 @@ mod _core {
         let lengths = given::tokens(&total_lengths, "total_lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
         let max_tokens = given::count(&max_tokens_per_bin, "max_tokens_per_bin", 1)?;
-        answer(py, detached_if_long(py, lengths.len(), || core::first_fit(lengths, max_tokens))?, as_lists)
+        let bins = detached_if_long(py, lengths.len(), || core::first_fit(lengths, max_tokens));
+        answer(py, bins.map_err(|error| Refused::named(&error, &[("lengths", "total_lengths")]))?, as_lists)
     }
 
     /// Splits bins until there are as many as wanted.
@@ -140,7 +141,8 @@ mod _core {
             core::split(&mut bins, target, lengths)?;
             Ok(bins)
         });
-        answer(py, bins.map_err(|error| Refused::named(&error, &[("groups", "bins")]))?, true)
+        let names = [("groups", "bins"), ("target", "target_count")];
+        answer(py, bins.map_err(|error| Refused::named(&error, &names))?, true)
     }
 
     /// The inverse of a permutation.
@@ -159,7 +161,8 @@ mod _core {
         let lengths = given::tokens(&seqlens, "seqlens")?;
         let lengths = given::lengths(lengths.as_slice()?, "seqlens")?;
         let curves = given::terms(&terms)?;
-        let total = detached_if_long(py, lengths.len(), || core::total_rounded(&curves, &lengths))?;
+        let total = detached_if_long(py, lengths.len(), || core::total_rounded(&curves, &lengths));
+        let total = total.map_err(|error| Refused::named(&error, &[("lengths", "seqlens")]))?;
         Ok(if lengths.is_empty() { None } else { Some(total) })
     }
 
@@ -201,7 +204,8 @@ mod _core {
         Ok(Measures::new(py, detached(py, || core::measure(&layout, costs, &pipeline))?))
     }
 
-    /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say.
+    /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say; `names`
+    /// are those of the arguments of `plan` in refusals.
     #[pyfunction]
     fn dp_schedule<'py>(
         py: Python<'py>,
@@ -210,6 +214,7 @@ mod _core {
         global_batch_size: Bound<'py, PyAny>,
         costs: Option<Bound<'py, PyAny>>,
         request: PlanRequest<'py>,
+        names: Bound<'py, PyDict>,
     ) -> Answer<(List<'py>, List<'py>, Vec<i64>, Vec<i64>)> {
         let lengths = given::tokens(&total_lengths, "total_lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
@@ -218,16 +223,16 @@ mod _core {
         let samples = lengths.len();
         if ids.len() != samples {
             let error = core::Error::Count { argument: "rollout_ids", samples, count: ids.len() };
-            let names = [("rollout_ids", "rollout_indices"), ("samples", "total_lengths")];
-            return Err(Refused::named(&error, &names));
+            return Err(Refused::from(error).in_words_of(&names));
         }
         let costs = given::sample_costs(py, costs, &lengths)?;
         let costs = costs.read("costs")?;
         let carried = request.carried()?;
-        let mut request = request.read(carried.as_ref())?;
+        let mut request = request.read(carried.as_ref()).map_err(|refused| refused.in_words_of(&names))?;
         request.rollout_ids = Some(ids);
         request.global_batch_size = Some(given::size(&global_batch_size, "global_batch_size")?);
-        let schedule = detached(py, || core::plan(lengths, &costs, &request))?;
+        let schedule = detached(py, || core::plan(lengths, &costs, &request));
+        let schedule = schedule.map_err(|error| Refused::from(error).in_words_of(&names))?;
         let core::Schedule { samples, micro_batch_offsets, micro_batches_per_step, rollouts_per_step, .. } = schedule;
         let layout = Layout::new(&samples, &micro_batch_offsets, &micro_batches_per_step, request.dp_size)?;
         let (partitions, micro_batches) = nested(py, &layout)?;
