@@ -40,6 +40,11 @@ pub enum Error {
         /// The tokens of all samples.
         total: i128,
     },
+    /// All samples and those that are repeated together have 2^63 tokens or more.
+    RepeatedTokens {
+        /// The tokens of all.
+        total: i128,
+    },
     /// Padding carries a length past 63 bits.
     PaddedLength {
         /// The longest sample.
@@ -352,6 +357,9 @@ impl Error {
                 write!(f, "{}[{index}] must be >= 0, got {length}", name("lengths"))
             }
             Self::TotalLength { total } => write!(f, "the sum of {} must be below 2^63, got {total}", name("lengths")),
+            Self::RepeatedTokens { total } => {
+                write!(f, "the sum of {}, with repeats, must be below 2^63, got {total}", name("lengths"))
+            }
             Self::PaddedLength { length, pad_to } => {
                 write!(
                     f,

@@ -432,3 +432,14 @@ fn the_published_parts_answer_by_themselves() {
     let mut bins = Groups::from_sizes(&[3, 4], &[2], 5).unwrap();
     assert_eq!(split(&mut bins, 2, lengths), Err(Error::NoItem { item: 4, bound: 4 }));
 }
+
+#[test]
+fn repeats_that_carry_the_tokens_past_63_bits_are_refused() {
+    let repeated = |length: i64| {
+        let mut capped = Capped::new(Objective::Step);
+        capped.on_shortage = OnShortage::Repeat;
+        planned(&[length], &Request::new(count(4), Packing::Capped(cap(8), capped)))
+    };
+    assert_eq!(repeated((1 << 61) - 1).unwrap().micro_batch_tokens, [(1 << 61) - 1; 4]);
+    assert_eq!(repeated(1 << 61).unwrap_err(), Error::RepeatedTokens { total: 1 << 63 });
+}

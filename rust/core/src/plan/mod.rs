@@ -77,5 +77,10 @@ pub fn plan(lengths: Lengths<'_>, costs: &Weights<'_>, request: &Request<'_>) ->
         (_, Values::U128(values)) => plan_published(&limits, values, &steps, request),
         (_, Values::F64(values)) => plan_published(&limits, values, &steps, request),
     };
-    Ok(Schedule::new(&lengths, &steps, &planned?, dp_size))
+    let schedule = Schedule::new(&lengths, &steps, &planned?, dp_size);
+    let total = schedule.micro_batch_tokens.iter().map(|&tokens| i128::from(tokens)).sum();
+    if total > i128::from(i64::MAX) {
+        return Err(Error::RepeatedTokens { total });
+    }
+    Ok(schedule)
 }
