@@ -438,7 +438,8 @@ fn repeats_that_carry_the_tokens_past_63_bits_are_refused() {
     let repeated = |length: i64| {
         let mut capped = Capped::new(Objective::Step);
         capped.on_shortage = OnShortage::Repeat;
-        planned(&[length], &Request::new(count(4), Packing::Capped(cap(8), capped)))
+        let request = Request::new(count(4), Packing::Capped(cap(8), capped));
+        plan(Lengths::new(&[length]).unwrap(), &Weights::from_u64(vec![1]), &request)
     };
     assert_eq!(repeated((1 << 61) - 1).unwrap().micro_batch_tokens, [(1 << 61) - 1; 4]);
     assert_eq!(repeated(1 << 61).unwrap_err(), Error::RepeatedTokens { total: 1 << 63 });
