@@ -1,5 +1,6 @@
 """Files that survive: who reads one has the old file or the new one, and what is read is never written to."""
 
+import errno
 import os
 import shutil
 import stat
@@ -204,6 +205,89 @@ def test_a_read_only_file_or_folder_is_one_line(tmp_path):
     path.parent.chmod(0o555)
     assert refused("calibrate", LOG, "--save", path) == f"{path}: Permission denied"
     assert path.read_text() == "old"
+
+
+@posix
+def test_a_folder_where_nobody_may_write_is_one_line(tmp_path, monkeypatch):
+    def denied(path, *_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    path = tmp_path / "fit.json"
+    path.write_text("old")
+    monkeypatch.setattr(os, "open", denied)  # root may write everywhere
+    with pytest.raises(PermissionError) as refusal:
+        write_text(path, "new")
+    assert refusal.value.filename == str(path)
+    assert path.read_text() == "old"
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400], ids=oct)
+def test_what_is_half_written_is_for_nobody_else(old, tmp_path, mode):
+    old.chmod(mode)
+    if not os.access(old, os.W_OK):
+        pytest.skip("needs to be root")
+    with replacing(old) as file:
+        file.write(b"secret")
+        file.flush()
+        (beside,) = set(tmp_path.iterdir()) - {old}
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+    assert stat.S_IMODE(old.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(FileNotFoundError(2, "No such file or directory", "another"), id="of another name"),
+        pytest.param(TimeoutError("the job's time is over"), id="of none"),
+    ],
+)
+def test_an_error_that_concerns_another_file_keeps_its_name(old, error):
+    name = error.filename
+    with pytest.raises(OSError) as raised, replacing(old):  # noqa: PT011 - the very same
+        raise error
+    assert raised.value is error
+    assert error.filename == name
+    assert old.read_text() == "old"
+
+
+NOWHERE = {
+    "folder and back": "./q/../lengths.npz",
+    "file and back": "lengths.json/../lengths.npz",
+    "file as a folder": "lengths.npz/",
+    "link to nowhere and back": "astray.npz",
+}
+
+
+@posix
+@pytest.mark.parametrize("out", NOWHERE.values(), ids=NOWHERE)
+def test_a_path_leads_where_the_system_says(tmp_path, out):
+    make_inputs(tmp_path)
+    (tmp_path / "astray.npz").symlink_to("q/../lengths.npz")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    reason = "Not a directory" if "json" in out or out.endswith("/") else "No such file or directory"
+    if not out.endswith("/"):  # which names no format
+        assert refused("plan", "lengths.npz", "--out", out, cwd=tmp_path) == f"{out}: {reason}"
+    with pytest.raises(OSError, match=reason) as here:
+        write_text(tmp_path / out if not out.endswith("/") else f"{tmp_path}/{out}", "new")
+    assert here.value.filename.startswith(str(tmp_path))
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+@posix
+def test_a_circle_of_links_is_one_line(tmp_path):
+    (tmp_path / "a.npz").symlink_to("b.npz")
+    (tmp_path / "b.npz").symlink_to("a.npz")
+    message = refused("plan", "absent.csv", "--out", "a.npz", cwd=tmp_path)
+    assert message == f"a.npz: {os.strerror(errno.ELOOP)}"
+
+
+@posix
+def test_a_folder_behind_a_link_is_left_by_its_own_way_up(tmp_path):
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    (tmp_path / "near").symlink_to("far/inner")
+    write_text(tmp_path / "near" / ".." / "new", "")
+    assert names(tmp_path / "far") == ["inner", "new"]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _STANDARD_INPUT = "-"
 
@@ -24,7 +25,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises
     ------
     OSError
-        The file cannot be written; its name is that of `path`. What was written of it is gone.
+        The file cannot be written, as where its folder is missing or may not be written to; its name is that of
+        `path`. What was written of it is gone.
 
     Examples
     --------
@@ -35,33 +37,29 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> path.read_bytes(), [other.name for other in path.parent.iterdir()]
     (b'new', ['a.txt'])
     """
-    try:
-        old = _status(path)
-        if old is not None and not stat.S_ISREG(old.st_mode):
-            with open(path, "wb") as file:
-                yield file
-            return
-        target = os.path.realpath(path)
-        if old is not None and not os.access(target, os.W_OK):
+    called = os.fspath(path)
+    with _named(called):
+        target, old = _destination(called)
+        if old is not None and stat.S_ISREG(old.st_mode) and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        beside = os.path.join(os.path.dirname(target), f".flopbalance-{os.urandom(8).hex()}.tmp")
-        try:
-            with open(beside, "xb") as file:
-                yield file
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with io.BufferedWriter(_Output(called, "w", called)) as file:
+            yield file
+        return
+    beside = os.path.join(os.path.dirname(target), f".flopbalance-{os.urandom(8).hex()}.tmp")
+    try:
+        with io.BufferedWriter(_Output(beside, "x", called, 0o666 if old is None else 0o600)) as file:
+            yield file
+            with _named(called):
                 file.flush()
+                if old is not None:
+                    _take_over(beside, old)
                 os.fsync(file.fileno())
-            if old is not None:
-                if os.name == "posix":
-                    with contextlib.suppress(PermissionError):  # another's file becomes the writer's
-                        os.chown(beside, old.st_uid, old.st_gid)
-                os.chmod(beside, stat.S_IMODE(old.st_mode))
+        with _named(called):
             os.replace(beside, target)
-        except BaseException:  # Ctrl-C as well
-            with contextlib.suppress(OSError):
-                os.unlink(beside)
-            raise
-    except OSError as error:
-        error.filename, error.filename2 = os.fspath(path), None  # not a name that the caller never gave
+    except BaseException:  # Ctrl-C as well
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
         raise
 
 
@@ -83,15 +81,60 @@ def check_output(path: str | os.PathLike[str], name: str, inputs: Iterable[str |
     inputs : iterable of path
         What is read; ``-`` is standard input. Need not exist.
     """
-    old = _status(path)
-    if old is None and not os.path.isdir(os.path.dirname(os.path.realpath(path))):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+    with _named(os.fspath(path)):
+        _, old = _destination(os.fspath(path))
     if old is None or not stat.S_ISREG(old.st_mode):
         return
     for source in inputs:
         read = _status(source) if source != _STANDARD_INPUT else _standard_input()
         if read is not None and os.path.samestat(old, read):
             raise ValueError(f"{name} must be another file than what is read, got {os.fspath(path)}")
+
+
+class _Output(io.FileIO):
+    """A file whose errors have the name that the caller gave; those of other files in between keep theirs."""
+
+    def __init__(self, path: str, mode: str, called: str, permissions: int = 0o666) -> None:
+        self._called = called
+        with _named(called):
+            super().__init__(path, mode, opener=lambda name, flags: os.open(name, flags, permissions))
+
+    def write(self, data: Any, /) -> int:
+        with _named(self._called):
+            return super().write(data)
+
+
+@contextlib.contextmanager
+def _named(called: str) -> Iterator[None]:
+    """Let errors have the name that the caller gave, and no other."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = called, None
+        raise
+
+
+def _destination(path: str) -> tuple[str, os.stat_result | None]:
+    """Return the name, without links, of what `open` would write to, and what is there, if anything.
+
+    The system follows the path, step by step: where there is no folder q, q/.. is not there either, whatever is left
+    when both are struck out.
+    """
+    old = _status(path)  # an error if links go in a circle
+    while os.path.islink(path):
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    folder, name = os.path.split(path)
+    folder = os.path.join(folder or os.curdir, "")
+    os.stat(folder)  # an error if it is no folder
+    return os.path.join(os.path.realpath(folder), name), old
+
+
+def _take_over(path: str, old: os.stat_result) -> None:
+    """Give a file the owner and the permissions of another."""
+    if os.name == "posix":
+        with contextlib.suppress(PermissionError):  # another's file becomes the writer's
+            os.chown(path, old.st_uid, old.st_gid)
+    os.chmod(path, stat.S_IMODE(old.st_mode))
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
