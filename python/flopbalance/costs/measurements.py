@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, as_integers, as_lengths, shown
+from flopbalance.checks import CONVERSION_ERRORS, Ints, as_integers, as_lengths, shown
 from flopbalance.schedules.schedule import RankSchedule, Schedule, micro_batch_sums, planned_lengths
 
 MicroBatchesLike: TypeAlias = (
@@ -95,6 +95,6 @@ def _listed(micro_batches: Any) -> list[Any]:
         if isinstance(micro_batches, str | bytes):
             raise TypeError
         return list(micro_batches)
-    except Exception:  # whatever an object of others raises
+    except CONVERSION_ERRORS:  # whatever an object of others raises
         forms = "a schedule, a tuple of lengths and offsets, or a sequence of micro-batches"
         raise ValueError(f"micro_batches must be {forms}, got {shown(micro_batches)}") from None

@@ -44,7 +44,7 @@ def read_archive(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str
             for law, holds in _laws(values):
                 if not holds:
                     raise ValueError(f"broken law: {law}")
-        except Exception as error:  # a damaged file can fail in any way that zip, NumPy or a missing name can
+        except ValueError as error:
             reason = shortened(str(error), _LONGEST_REASON)
             name = printable(os.fspath(path))
             raise ValueError(f"path must be a schedule that save() wrote, got {name}: {reason}") from None
