@@ -10,7 +10,8 @@ import numpy.ma
 import pytest
 
 from flopbalance import first_fit_pack, karmarkar_karp, plan
-from flopbalance.checks import as_lengths, as_rollout_ids, as_weights, likely, shown
+from flopbalance.checks import as_amount, as_lengths, as_rollout_ids, as_weights, likely, shown
+from flopbalance.costs.measurements import MicroBatches
 from tensor import Tensor, UnreadTensor
 
 UNALIGNED = np.frombuffer(b"\0" + np.arange(4).tobytes(), np.uint8)[1:].view(np.int64)
@@ -112,6 +113,30 @@ def test_an_error_of_another_library_is_named():
 
     with pytest.raises(ValueError, match="lengths must be one flat sequence of numbers, got Gone: KeyError"):
         plan(Gone(), dp_size=1, max_tokens=10)
+
+
+class AlarmError(Exception):
+    """What the handler of a signal raises."""
+
+
+@pytest.mark.parametrize("raised", [AlarmError, MemoryError, TimeoutError], ids=lambda kind: kind.__name__)
+def test_what_a_signal_or_a_lack_of_memory_raises_comes_out(raised):
+    def fail(*_, **__):
+        raise raised("not of the object")
+
+    class Failing:
+        __array__ = __hash__ = __index__ = __float__ = __repr__ = __iter__ = __len__ = tolist = fail
+
+    one = Failing()
+    for read in (
+        lambda: plan(one, dp_size=1, max_tokens=5),
+        lambda: plan([5], dp_size=one, max_tokens=5),
+        lambda: plan([5, 6], dp_size=1, max_tokens=5, rollout_ids=["a", one]),
+        lambda: as_amount(one, "amount"),
+        lambda: MicroBatches.of(one),
+    ):
+        with pytest.raises(raised, match=r"^not of the object$"):
+            read()
 
 
 IDS = [

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -19,6 +23,18 @@ MOST_VALUES = 2**28
 _LARGEST_ARRAY = 8 * MOST_VALUES
 _BLOCK = 2**24
 _LONGEST_REASON = 200
+_ENCRYPTED = 1
+
+
+_FAULTS = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, EOFError, OSError, SyntaxError),
+    *(NotImplementedError, RecursionError, struct.error, zlib.error, zipfile.BadZipFile, tokenize.TokenError),
+)
+_PARSERS_OWN = (None, errno.EINVAL)
+"""Numbers of errors that parsers raise: of their own, and of places before the beginning of a file."""
+
+_KINDS = {b"{": "JSON text", b"[": "JSON text", b"\x93NUMPY": "a single .npy array"}
+"""First bytes of what people take for archives."""
 
 
 class _FaultError(ValueError):
@@ -27,12 +43,17 @@ class _FaultError(ValueError):
 
 @contextlib.contextmanager
 def reading(expected: str) -> Iterator[None]:
-    """Turn whatever a damaged binary file makes its parser raise into one line."""
+    """Turn what a damaged binary file makes its parser raise into one line.
+
+    What the system, a lack of memory or the handler of a signal raises meanwhile comes out as it is.
+    """
     try:
         yield
     except _FaultError as fault:
         raise ValueError(f"expected {expected}, found {fault}") from None
-    except Exception as error:
+    except _FAULTS as error:
+        if isinstance(error, OSError) and (type(error) is not OSError or error.errno not in _PARSERS_OWN):
+            raise
         reason = shortened(printable(" ".join(str(error).split())), _LONGEST_REASON) or type(error).__name__
         raise ValueError(f"expected {expected}, found a fault: {reason}") from None
 
@@ -53,7 +74,10 @@ def read_array(stream: IO[bytes]) -> npt.NDArray[Any]:
     """
     if np.lib.format.read_magic(stream) != (1, 0):  # others are for headers of records
         raise _FaultError("an array of records")
-    shape, column_major, dtype = np.lib.format.read_array_header_1_0(stream)
+    try:
+        shape, column_major, dtype = np.lib.format.read_array_header_1_0(stream)
+    except MemoryError:  # Python's word for a text of some thousand signs that is nested too deeply
+        raise _FaultError("a header that is nested too deeply") from None
     if dtype.hasobject:
         raise _FaultError("Python objects")  # which may run anything when they are read
     count = math.prod(shape)
@@ -74,7 +98,12 @@ class Archive:
     """The arrays of an .npz stream, by name."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        with reading("an .npz file"):
+        with reading("an .npz archive"):
+            stream.seek(0)
+            start = stream.read(64).lstrip()
+            if not start.startswith(b"PK"):  # of others, ZipFile looks for the end
+                other = "another kind of file" if start else "an empty file"
+                raise _FaultError(next((kind for first, kind in _KINDS.items() if start.startswith(first)), other))
             self._file = zipfile.ZipFile(stream)
             members = self._file.infolist()
             self._members = {member.filename.removesuffix(".npy"): member for member in members}
@@ -92,5 +121,7 @@ class Archive:
             member = self._members[name]
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise _FaultError("a compression that NumPy does not write")
+            if member.flag_bits & _ENCRYPTED:
+                raise _FaultError("an encrypted array")
             with self._file.open(member) as stream:
                 return read_array(stream)

@@ -36,6 +36,18 @@ _FEW = 256
 _ALIKE = 0.35
 """So much of a wrong word and of the right one is the same; within-cap and capped are."""
 
+CONVERSION_ERRORS = (
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    AssertionError,
+    BufferError,
+)
+"""What objects of others raise when they are asked for numbers; signals and a lack of memory are none of it."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 _SHORT.maxlong = 80
@@ -201,7 +213,7 @@ def _id(value: Any, name: str) -> Hashable:
         is_number = isinstance(value, (bool, float, np.bool_, np.floating))
         if (is_number and (isinstance(value, (bool, np.bool_)) or not value.is_integer())) or value != value:
             raise TypeError
-    except Exception:  # whatever an object of others raises
+    except CONVERSION_ERRORS:  # whatever an object of others raises
         rule = "a whole number, a text or another value with a hash"
         raise ValueError(f"{name} must be {rule}, got {shown(value)}") from None
     return object() if value is None else value
@@ -213,7 +225,7 @@ def as_items(values: Any, name: str, what: str) -> list[Any]:
         if isinstance(values, str | bytes):
             raise TypeError
         return values if isinstance(values, list) else list(values)
-    except Exception:  # whatever an object of others raises
+    except CONVERSION_ERRORS:  # whatever an object of others raises
         raise ValueError(f"{name} must be {what}, got {shown(values)}") from None
 
 
@@ -261,7 +273,7 @@ def shown(value: object) -> str:
     """
     try:
         return " ".join(_SHORT.repr(value).split())
-    except Exception:  # an integer of more digits than Python prints
+    except CONVERSION_ERRORS:  # an integer of more digits than Python prints
         return f"{type(value).__name__} too long to show"
 
 
@@ -288,10 +300,10 @@ def _as_array(values: Any, name: str, hint: str = "") -> npt.NDArray[Any]:
         raise ValueError(f"{name}[{i}] must be a number, got a masked one")
     try:
         array = np.asarray(values)
-    except Exception as error:  # whatever an object of others raises
+    except CONVERSION_ERRORS as error:  # whatever an object of others raises
         try:  # tensors that NumPy does not read, of bfloat16 or with a gradient, still say what they hold
             array = np.asarray(values.tolist())
-        except Exception:
+        except CONVERSION_ERRORS:
             is_nested = isinstance(error, ValueError) and isinstance(values, Sequence)
             reason = f" of sequences{hint}" if is_nested else f": {type(error).__name__}: {shown(str(error))}"
             raise ValueError(
@@ -372,7 +384,7 @@ def _float(value: Any, name: str) -> float:
         return float(value)
     except OverflowError:
         return math.inf
-    except Exception:  # whatever an object of others raises
+    except CONVERSION_ERRORS:  # whatever an object of others raises
         raise ValueError(f"{name} must be a number, got {shown(value)}") from None
 
 
@@ -382,7 +394,7 @@ def _index(value: Any, name: str) -> int:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         return operator.index(value)
-    except Exception:  # whatever an object of others raises
+    except CONVERSION_ERRORS:  # whatever an object of others raises
         raise ValueError(f"{name} must be a whole number, got {shown(value)}") from None
 
 

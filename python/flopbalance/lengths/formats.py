@@ -3,11 +3,14 @@
 The rows are unchecked; what counts as a length is decided once for all, by who reads them.
 """
 
+import contextlib
 import functools
 import gzip
 import importlib
 import io
 import itertools
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any, NamedTuple
@@ -179,9 +182,12 @@ def _read_parquet(stream: IO[bytes], columns: Columns) -> Iterator[Row]:
 
 
 def _seekable(stream: IO[bytes]) -> IO[bytes]:
-    """Return the stream, or one of what it holds where it can only be read forwards, or backwards at great cost."""
-    forwards = isinstance(stream, gzip.GzipFile) or not stream.seekable()
-    return io.BytesIO(read_whole(stream)) if forwards else stream
+    """Return the stream of a regular file; of any other, which may be endless or slow to go backwards, a copy."""
+    is_file = False
+    if not isinstance(stream, gzip.GzipFile):
+        with contextlib.suppress(OSError):  # what is in memory has no descriptor
+            is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    return stream if is_file else io.BytesIO(read_whole(stream))
 
 
 def _flat(array: np.ndarray[Any, Any]) -> Column:

@@ -41,7 +41,7 @@ def read_archive(path: str | os.PathLike[str], names: Sequence[str]) -> dict[str
         try:
             values = _read_arrays(file, ["version", *names])
             return checked_schedule({name: values[name] for name in names})
-        except Exception as error:  # a damaged file can fail in any way that zip, NumPy or a missing name can
+        except ValueError as error:
             reason = shortened(str(error), _LONGEST_REASON)
             name = printable(os.fspath(path))
             raise ValueError(f"path must be a schedule that save() wrote, got {name}: {reason}") from None
