@@ -213,6 +213,7 @@ LYING = {
     "endless header": (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "found an array of records"),
     "no header": (npy("[" * 5000), "found a fault"),
     "nested header": (npy("(" * 60000), "found a fault"),
+    "signs in a row": (npy("-" * 9000), "found a header that is nested too deeply|found a fault"),
     "code": (npy("{'descr': '<i8', 'fortran_order': False, 'shape': exit()}"), "found a fault"),
     "two dimensions": (npy(header((2, 1), fortran_order=True), b"\0" * 16), "one dimension, found shape"),
     "boolean": (npy(header((2,), "|b1"), b"\2\0"), "found a value that is neither true nor false"),
