@@ -126,10 +126,10 @@ def get_reverse_idx(idx_map: Any) -> Any:
     [1, 2, 0]
     """
     inverse = _core.inverse(idx_map)
-    if isinstance(idx_map, np.ndarray):
-        return np.array(inverse, dtype=idx_map.dtype)
     if isinstance(idx_map, (list, tuple)) or not hasattr(idx_map, "__array__"):
         return inverse
+    if isinstance(idx_map, np.ndarray):
+        return np.array(inverse, dtype=idx_map.dtype)
     try:
         same_kind = copy.deepcopy(idx_map)  # of its library, type and device
         for position, index in enumerate(inverse):
