@@ -128,7 +128,10 @@ class TestEveryPlanningCommand:
     @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
     def test_control_c_ends_quietly(self, name):
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        with subprocess.Popen([*COMMAND, name, "-"], **pipes) as process:
+        # Where the tests run in the background, a shell has them ignore the signal, and what they start as well.
+        with subprocess.Popen(
+            [*COMMAND, name, "-"], **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+        ) as process:
             process.stdin.write(b"5\n" * 200_000)  # more than a pipe holds: when all is written, the command reads
             process.stdin.flush()
             time.sleep(0.5)  # a signal just before a blocking read would wait for the next one
