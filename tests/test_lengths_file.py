@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import pickle
+import struct
 import sys
 import time
 
@@ -502,3 +503,12 @@ def test_lists_in_other_columns_are_refused(write, column):
 def test_faults_of_lists_of_lengths(write, line, message):
     with pytest.raises(ValueError, match=message):
         read_lengths(write("a.jsonl", line), "lengths", "g")
+
+
+def test_a_fault_has_the_same_words_every_time(tmp_path):
+    """What a parser says of an object may hold where that lies in memory."""
+    header = b"{'descr': f()}\n"
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+    with pytest.raises(ValueError, match="found a fault: malformed node") as refused:
+        read_lengths(tmp_path / "a.npy")
+    assert " at 0x" not in str(refused.value)

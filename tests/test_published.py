@@ -128,6 +128,11 @@ def test_bad_lengths(lengths):
         calculate_fwd_flops(lengths, DENSE)
 
 
+def test_a_number_may_be_an_array_of_no_dimension():
+    every_other = calculate_fwd_flops([7], {**MOE, "moe_layer_freq": 2})
+    assert calculate_fwd_flops([7], {**MOE, "moe_layer_freq": np.array(2)}) == every_other
+
+
 @pytest.mark.parametrize("kind", [dict, lambda args: SimpleNamespace(**args)], ids=["dict", "namespace"])
 def test_arguments_may_change_between_calls(kind):
     fields = {**MOE, "moe_layer_freq": [0, 1]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import re
 import struct
 import tokenize
 import zipfile
@@ -54,7 +55,8 @@ def reading(expected: str) -> Iterator[None]:
     except _FAULTS as error:
         if isinstance(error, OSError) and (type(error) is not OSError or error.errno not in _PARSERS_OWN):
             raise
-        reason = shortened(printable(" ".join(str(error).split())), _LONGEST_REASON) or type(error).__name__
+        text = re.sub(" at 0x[0-9a-f]+", "", " ".join(str(error).split()))  # the same each time
+        reason = shortened(printable(text), _LONGEST_REASON) or type(error).__name__
         raise ValueError(f"expected {expected}, found a fault: {reason}") from None
 
 

@@ -56,7 +56,7 @@ def special_layers(frequency: Any, name: str, num_layers: int) -> list[bool]:
 def _pattern(value: Any, name: str, num_layers: int, rule: Callable[[int, int], bool]) -> list[bool]:
     if isinstance(value, str):
         value = parse_pattern(value, name)
-    if not isinstance(value, list | tuple | np.ndarray):
+    if not isinstance(value, list | tuple | np.ndarray) or getattr(value, "ndim", 1) == 0:
         every = as_count(value, name)
         return [rule(layer, every) for layer in range(num_layers)]
     if len(value) != num_layers:
