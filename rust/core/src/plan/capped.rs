@@ -15,7 +15,10 @@ use std::num::NonZeroUsize;
 const MOST_REPEATED: usize = 1 << 24;
 
 /// Bytes that are held of each sample of a step at the peak, where each has a micro-batch of its own.
-const PEAK: usize = 512;
+const PEAK: usize = 360;
+
+/// The same of a pipeline, whose starts have more and more micro-batches.
+const PEAK_OF_PIPELINE: usize = 512;
 
 /// Plans every step within the cap.
 ///
@@ -46,7 +49,7 @@ struct Planner<'a, W, S> {
 impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     fn step<'s>(&mut self, step: usize, samples: &'s [u32]) -> Result<Step<'s>> {
         let mut samples = Cow::Borrowed(samples);
-        memory::ensure(samples.len(), PEAK)?;
+        memory::ensure(samples.len(), self.peak())?;
         let mut planned = self.plan(&samples);
         if let (Err(shortage), OnShortage::Repeat) = (&planned, self.how.on_shortage) {
             self.repeat(step, &mut samples, shortage.needed)?;
@@ -64,6 +67,10 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
         let of_rank = NonZeroUsize::new(micro_batches.len() / dp_size).unwrap_or(NonZeroUsize::MIN);
         let ranks = Groups::runs(micro_batches.len(), of_rank);
         Ok(Step { samples, micro_batches, ranks })
+    }
+
+    fn peak(&self) -> usize {
+        if matches!(self.how.objective, Objective::Pipeline(_)) { PEAK_OF_PIPELINE } else { PEAK }
     }
 
     /// Plans some samples and adds what the ranks get to what they carry.
@@ -130,7 +137,7 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 micro_batch_multiple: self.request.micro_batch_multiple.get(),
             });
         }
-        memory::ensure(needed, PEAK)?;
+        memory::ensure(needed, self.peak())?;
         let mut cheapest = samples.to_vec();
         cheapest.sort_by(|&one, &other| {
             let key = |sample: u32| (self.limits.tokens[sample as usize], sample);
