@@ -13,6 +13,8 @@
 //! continues it.
 mod bins;
 mod cheapest;
+mod draft;
+mod drafts;
 mod level_ranks;
 mod level_rows;
 mod limits;
@@ -23,15 +25,11 @@ mod trade;
 
 use crate::Groups;
 use crate::interrupt::Work;
-use crate::partition::partition;
-use cheapest::Cheapest;
-use level_ranks::{Ranks, level_ranks};
-use level_rows::{Rows, row_time, sort_into_rows};
+use drafts::drafts;
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
-use samples::{MicroBatch, Samples};
-use starts::{deal_rows, deal_to_cheapest, first_fit_as_given, first_fit_decreasing, split_costliest};
-use std::cmp::Reverse;
+use samples::Samples;
+use starts::first_fit_decreasing;
 use trade::Search;
 
 /// One step to plan.
@@ -112,147 +110,8 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }
 
-/// How many starts are improved, the shortest first.
-const STARTS: usize = 3;
-
 /// Samples beyond this many add nothing to the effort: larger steps are even from the start, and end in time.
 const MOST_COUNTED: usize = 1 << 14;
 
 /// Improvements below the bound divided by two this many times are left alone.
 const TOLERANCE: u32 = 15;
-
-/// The shortest of several starts, each with as many micro-batches as its objective may want.
-fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: Vec<MicroBatch>, count: usize) -> Vec<Draft> {
-    if count == samples.len() {
-        // Alone in its micro-batch, every sample is where any start puts it.
-        let alone: Vec<u32> = (0..count as u32).collect();
-        return vec![Draft::new(samples.batches(&alone, count), problem)];
-    }
-    if let WholeObjective::Pipeline { .. } = problem.objective {
-        return pipeline_drafts(problem, samples, packed, count);
-    }
-    let mut drafts = Vec::new();
-    let mut add = |mut batches: Vec<MicroBatch>| {
-        split_costliest(samples, &mut batches, count);
-        keep_shortest(&mut drafts, Draft::new(batches, problem));
-    };
-    let width = problem.dp_size;
-    let mut cheapest = Cheapest::new(samples, width);
-    for evenness in [EVEN, EVEN / 4] {
-        deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
-    }
-    drop(cheapest);
-    deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
-    Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
-    add(packed);
-    drafts
-}
-
-/// Adds a draft and leaves the shortest, the first of equals.
-fn keep_shortest(drafts: &mut Vec<Draft>, draft: Draft) {
-    drafts.push(draft);
-    drafts.sort_by_key(|draft| draft.time);
-    drafts.truncate(STARTS);
-}
-
-/// Starts of ever more micro-batches, except those whose bound is no better than what is there to improve already.
-fn pipeline_drafts(
-    problem: &StepProblem<'_>,
-    samples: &Samples,
-    mut packed: Vec<MicroBatch>,
-    count: usize,
-) -> Vec<Draft> {
-    split_costliest(samples, &mut packed, count);
-    let mut drafts = vec![Draft::new(packed, problem)];
-    let more = std::iter::successors(Some(count), |&count| {
-        (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
-    });
-    for count in more.take_while(|&count| count <= samples.len()) {
-        let worth_while = |bound: u64| {
-            drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)
-        };
-        if !worth_while(problem.bound(count)) {
-            continue;
-        }
-        if let Some(mut batches) = deal_to_cheapest(samples, count) {
-            split_costliest(samples, &mut batches, count);
-            let costliest = batches.iter().map(MicroBatch::cost).max().unwrap_or(0);
-            if worth_while(problem.objective.stages() * costliest) {
-                keep_shortest(&mut drafts, Draft::new(batches, problem));
-            }
-        }
-    }
-    drafts
-}
-
-/// Rows within one part in so many of their mean are even.
-const EVEN: u64 = 400;
-
-/// Micro-batches on their ranks.
-struct Draft {
-    batches: Vec<MicroBatch>,
-    ranks: Ranks,
-    /// By the objective.
-    time: u64,
-}
-
-impl Draft {
-    /// Deals micro-batches to ranks, as many to each.
-    fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
-        sort_into_rows(&mut batches);
-        let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
-        let parts = partition(&costs, problem.dp_size, true);
-        let ranks = Ranks::new(&parts, problem.objective.stages());
-        let time = match problem.objective {
-            WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
-            _ => ranks.time(&batches) + problem.overhead(batches.len()),
-        };
-        Self { batches, ranks, time }
-    }
-
-    fn improve(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
-        if problem.objective == WholeObjective::MicroBatch {
-            Rows::new(&mut self.batches, problem.dp_size).level(search);
-            *self = Self::new(std::mem::take(&mut self.batches), problem);
-        } else {
-            level_ranks(search, &mut self.batches, &mut self.ranks);
-            self.time = self.ranks.time(&self.batches) + problem.overhead(self.batches.len());
-        }
-    }
-
-    /// The plan: parts to ranks, micro-batches in the order in which a rank runs them, samples by index.
-    fn groups(&self, problem: &StepProblem<'_>, samples: &Samples, least_first: &[usize]) -> Groups {
-        let cost = |position: u32| self.batches[position as usize].cost();
-        let mut parts: Vec<(u64, &[u32])> =
-            self.ranks.iter().map(|part| (part.iter().copied().map(cost).sum(), part)).collect();
-        parts.sort_by_key(|&(sum, _)| Reverse(sum));
-        let mut of_rank = vec![parts[0].1; problem.dp_size];
-        for (&(_, part), &rank) in parts.iter().zip(least_first) {
-            of_rank[rank] = part;
-        }
-        let mut groups = Groups::default();
-        for part in of_rank {
-            let mut part = part.to_vec();
-            part.sort_by_key(|&position| Reverse((cost(position), position)));
-            if matches!(problem.objective, WholeObjective::Pipeline { .. }) {
-                part = cheap_at_both_ends(&part);
-            }
-            for position in part {
-                let start = groups.items.len();
-                groups.items.extend(
-                    self.batches[position as usize].samples.iter().map(|&sample| samples.original[sample as usize]),
-                );
-                groups.items[start..].sort_unstable();
-                groups.ranges.push(start as u32..groups.items.len() as u32);
-            }
-        }
-        groups
-    }
-}
-
-/// From descending order: every other one ascending, then the rest descending.
-fn cheap_at_both_ends(descending: &[u32]) -> Vec<u32> {
-    let up = descending.iter().rev().step_by(2);
-    let down = descending.iter().rev().skip(1).step_by(2);
-    up.copied().chain(down.copied().rev()).collect()
-}

@@ -1,0 +1,79 @@
+//! Micro-batches on their ranks: a start, its search, and the plan that comes of it.
+use crate::Groups;
+use crate::capped::StepProblem;
+use crate::capped::level_ranks::{Ranks, level_ranks};
+use crate::capped::level_rows::{Rows, row_time, sort_into_rows};
+use crate::capped::objective::WholeObjective;
+use crate::capped::samples::{MicroBatch, Samples};
+use crate::capped::trade::Search;
+use crate::partition::partition;
+use std::cmp::Reverse;
+
+/// Micro-batches on their ranks.
+pub(crate) struct Draft {
+    pub batches: Vec<MicroBatch>,
+    ranks: Ranks,
+    /// By the objective.
+    pub time: u64,
+}
+
+impl Draft {
+    /// Deals micro-batches to ranks, as many to each.
+    pub fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
+        sort_into_rows(&mut batches);
+        let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
+        let parts = partition(&costs, problem.dp_size, true);
+        let ranks = Ranks::new(&parts, problem.objective.stages());
+        let time = match problem.objective {
+            WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
+            _ => ranks.time(&batches) + problem.overhead(batches.len()),
+        };
+        Self { batches, ranks, time }
+    }
+
+    pub fn improve(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
+        if problem.objective == WholeObjective::MicroBatch {
+            Rows::new(&mut self.batches, problem.dp_size).level(search);
+            *self = Self::new(std::mem::take(&mut self.batches), problem);
+        } else {
+            level_ranks(search, &mut self.batches, &mut self.ranks);
+            self.time = self.ranks.time(&self.batches) + problem.overhead(self.batches.len());
+        }
+    }
+
+    /// The plan: parts to ranks, micro-batches in the order in which a rank runs them, samples by index.
+    pub fn groups(&self, problem: &StepProblem<'_>, samples: &Samples, least_first: &[usize]) -> Groups {
+        let cost = |position: u32| self.batches[position as usize].cost();
+        let mut parts: Vec<(u64, &[u32])> =
+            self.ranks.iter().map(|part| (part.iter().copied().map(cost).sum(), part)).collect();
+        parts.sort_by_key(|&(sum, _)| Reverse(sum));
+        let mut of_rank = vec![parts[0].1; problem.dp_size];
+        for (&(_, part), &rank) in parts.iter().zip(least_first) {
+            of_rank[rank] = part;
+        }
+        let mut groups = Groups::default();
+        for part in of_rank {
+            let mut part = part.to_vec();
+            part.sort_by_key(|&position| Reverse((cost(position), position)));
+            if matches!(problem.objective, WholeObjective::Pipeline { .. }) {
+                part = cheap_at_both_ends(&part);
+            }
+            for position in part {
+                let start = groups.items.len();
+                groups.items.extend(
+                    self.batches[position as usize].samples.iter().map(|&sample| samples.original[sample as usize]),
+                );
+                groups.items[start..].sort_unstable();
+                groups.ranges.push(start as u32..groups.items.len() as u32);
+            }
+        }
+        groups
+    }
+}
+
+/// From descending order: every other one ascending, then the rest descending.
+fn cheap_at_both_ends(descending: &[u32]) -> Vec<u32> {
+    let up = descending.iter().rev().step_by(2);
+    let down = descending.iter().rev().skip(1).step_by(2);
+    up.copied().chain(down.copied().rev()).collect()
+}

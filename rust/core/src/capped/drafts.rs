@@ -1,0 +1,82 @@
+//! Starts of the search, each with as many micro-batches as its objective may want.
+use crate::capped::StepProblem;
+use crate::capped::cheapest::Cheapest;
+use crate::capped::draft::Draft;
+use crate::capped::objective::WholeObjective;
+use crate::capped::samples::{MicroBatch, Samples};
+use crate::capped::starts::{deal_rows, deal_to_cheapest, first_fit_as_given, split_costliest};
+
+/// How many starts are improved, the shortest first.
+const STARTS: usize = 3;
+
+/// Rows within one part in so many of their mean are even.
+const EVEN: u64 = 400;
+
+/// The shortest of several starts, each with as many micro-batches as its objective may want.
+pub(crate) fn drafts(
+    problem: &StepProblem<'_>,
+    samples: &Samples,
+    packed: Vec<MicroBatch>,
+    count: usize,
+) -> Vec<Draft> {
+    if count == samples.len() {
+        // Alone in its micro-batch, every sample is where any start puts it.
+        let alone: Vec<u32> = (0..count as u32).collect();
+        return vec![Draft::new(samples.batches(&alone, count), problem)];
+    }
+    if let WholeObjective::Pipeline { .. } = problem.objective {
+        return pipeline_drafts(problem, samples, packed, count);
+    }
+    let mut drafts = Vec::new();
+    let mut add = |mut batches: Vec<MicroBatch>| {
+        split_costliest(samples, &mut batches, count);
+        keep_shortest(&mut drafts, Draft::new(batches, problem));
+    };
+    let width = problem.dp_size;
+    let mut cheapest = Cheapest::new(samples, width);
+    for evenness in [EVEN, EVEN / 4] {
+        deal_rows(samples, &mut cheapest, width, count / width, evenness).into_iter().for_each(&mut add);
+    }
+    drop(cheapest);
+    deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
+    Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
+    add(packed);
+    drafts
+}
+
+/// Adds a draft and leaves the shortest, the first of equals.
+fn keep_shortest(drafts: &mut Vec<Draft>, draft: Draft) {
+    drafts.push(draft);
+    drafts.sort_by_key(|draft| draft.time);
+    drafts.truncate(STARTS);
+}
+
+/// Starts of ever more micro-batches, except those whose bound is no better than what is there to improve already.
+fn pipeline_drafts(
+    problem: &StepProblem<'_>,
+    samples: &Samples,
+    mut packed: Vec<MicroBatch>,
+    count: usize,
+) -> Vec<Draft> {
+    split_costliest(samples, &mut packed, count);
+    let mut drafts = vec![Draft::new(packed, problem)];
+    let more = std::iter::successors(Some(count), |&count| {
+        (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
+    });
+    for count in more.take_while(|&count| count <= samples.len()) {
+        let worth_while = |bound: u64| {
+            drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)
+        };
+        if !worth_while(problem.bound(count)) {
+            continue;
+        }
+        if let Some(mut batches) = deal_to_cheapest(samples, count) {
+            split_costliest(samples, &mut batches, count);
+            let costliest = batches.iter().map(MicroBatch::cost).max().unwrap_or(0);
+            if worth_while(problem.objective.stages() * costliest) {
+                keep_shortest(&mut drafts, Draft::new(batches, problem));
+            }
+        }
+    }
+    drafts
+}
