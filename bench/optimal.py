@@ -1,8 +1,8 @@
 """How often plans of small steps are optimal, and how far they are at worst: ``python bench/optimal.py``.
 
 Random steps that an exact solver (CP-SAT of OR-Tools) can finish. Its plan has as many micro-batches as ours, so that
-what is compared is what is in them; whether there could be fewer is asked by itself ("fewest": there could not). Several
-distributions of lengths, costs L² + 100 L, caps from tight to loose.
+what is compared is what is in them; whether there could be fewer is asked by itself ("fewest": there could not).
+Several distributions of lengths, costs L² + 100 L, caps from tight to loose.
 """
 
 from __future__ import annotations
