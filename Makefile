@@ -60,6 +60,7 @@ bench: $(VENV)/.installed $(VENV)/.rivals
 	PYTHONPATH=tests $(BIN)/python bench/process.py
 	PYTHONPATH=tests $(BIN)/python bench/curve.py
 	PYTHONPATH=tests $(BIN)/python bench/small_calls.py
+	$(BIN)/python bench/optimal.py
 	$(BIN)/python bench/bounds.py
 	$(BIN)/python bench/ladder.py
 
