@@ -83,6 +83,12 @@ impl Pipeline {
         3 * self.chunks
     }
 
+    /// No rank's pipeline ends sooner, times [`Pipeline::parts`]: the last stage starts once the first micro-batch has come
+    /// to it, does all of the work, and the last micro-batch has to go back from it; and the costliest goes both ways alone.
+    pub(crate) fn least(&self, sum: u64, cheapest: u64, costliest: u64) -> u64 {
+        (self.parts() * sum + 3 * (self.stages - 1) * cheapest).max(self.parts() * self.stages * costliest)
+    }
+
     /// Refuses counts of micro-batches that are not whole groups.
     pub(crate) fn check(&self, micro_batches: usize) -> Result<()> {
         if micro_batches as u64 % self.group == 0 {

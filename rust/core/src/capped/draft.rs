@@ -1,6 +1,7 @@
 //! Micro-batches on their ranks: a start, its search, and the plan that comes of it.
 use crate::Groups;
 use crate::capped::StepProblem;
+use crate::capped::clock::Clock;
 use crate::capped::level_ranks::{Ranks, level_ranks};
 use crate::capped::level_rows::{Rows, row_time, sort_into_rows};
 use crate::capped::objective::WholeObjective;
@@ -23,10 +24,13 @@ impl Draft {
         sort_into_rows(&mut batches);
         let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
         let parts = partition(&costs, problem.dp_size, true);
-        let ranks = Ranks::new(&parts, problem.objective.stages());
+        let mut ranks = Ranks::new(&parts);
+        if let WholeObjective::Pipeline { .. } = problem.objective {
+            ranks.iter_mut().for_each(|of_rank| cheap_at_both_ends(of_rank));
+        }
         let time = match problem.objective {
             WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
-            _ => ranks.time(&batches) + problem.overhead(batches.len()),
+            objective => ranks.time(&batches, &mut Clock::of(objective)),
         };
         Self { batches, ranks, time }
     }
@@ -36,8 +40,9 @@ impl Draft {
             Rows::new(&mut self.batches, problem.dp_size).level(search);
             *self = Self::new(std::mem::take(&mut self.batches), problem);
         } else {
-            level_ranks(search, &mut self.batches, &mut self.ranks);
-            self.time = self.ranks.time(&self.batches) + problem.overhead(self.batches.len());
+            let mut clock = Clock::of(problem.objective);
+            level_ranks(search, &mut self.batches, &mut self.ranks, &mut clock);
+            self.time = self.ranks.time(&self.batches, &mut clock);
         }
     }
 
@@ -54,9 +59,8 @@ impl Draft {
         let mut groups = Groups::default();
         for part in of_rank {
             let mut part = part.to_vec();
-            part.sort_by_key(|&position| Reverse((cost(position), position)));
-            if matches!(problem.objective, WholeObjective::Pipeline { .. }) {
-                part = cheap_at_both_ends(&part);
+            if !matches!(problem.objective, WholeObjective::Pipeline { .. }) {
+                part.sort_by_key(|&position| Reverse((cost(position), position)));
             }
             for position in part {
                 let start = groups.items.len();
@@ -71,9 +75,12 @@ impl Draft {
     }
 }
 
-/// From descending order: every other one ascending, then the rest descending.
-fn cheap_at_both_ends(descending: &[u32]) -> Vec<u32> {
-    let up = descending.iter().rev().step_by(2);
-    let down = descending.iter().rev().skip(1).step_by(2);
-    up.copied().chain(down.copied().rev()).collect()
+/// Puts micro-batches that are numbered from the costliest on in an order for pipelines: every other one ascending by
+/// cost, then the rest descending.
+fn cheap_at_both_ends(of_rank: &mut [u32]) {
+    of_rank.sort_unstable_by_key(|&position| Reverse(position));
+    let up = of_rank.iter().step_by(2);
+    let down = of_rank.iter().skip(1).step_by(2);
+    let ordered: Vec<u32> = up.chain(down.rev()).copied().collect();
+    of_rank.copy_from_slice(&ordered);
 }

@@ -64,18 +64,13 @@ fn pipeline_drafts(
         (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
     });
     for count in more.take_while(|&count| count <= samples.len()) {
-        let worth_while = |bound: u64| {
-            drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)
-        };
+        let worth_while = |bound: u64| drafts.len() < STARTS || drafts.last().is_none_or(|last| bound < last.time);
         if !worth_while(problem.bound(count)) {
             continue;
         }
         if let Some(mut batches) = deal_to_cheapest(samples, count) {
             split_costliest(samples, &mut batches, count);
-            let costliest = batches.iter().map(MicroBatch::cost).max().unwrap_or(0);
-            if worth_while(problem.objective.stages() * costliest) {
-                keep_shortest(&mut drafts, Draft::new(batches, problem));
-            }
+            keep_shortest(&mut drafts, Draft::new(batches, problem));
         }
     }
     drafts

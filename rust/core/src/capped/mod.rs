@@ -13,6 +13,7 @@
 //! continues it.
 mod bins;
 mod cheapest;
+mod clock;
 mod draft;
 mod drafts;
 mod level_ranks;
@@ -37,7 +38,7 @@ use trade::Search;
 pub(crate) struct StepProblem<'a> {
     /// Tokens of every sample, as they count against the cap.
     pub lengths: &'a [i64],
-    /// Costs; their total, times the stages of a pipeline, below 2^62.
+    /// Costs; their total, times the stages and parts of a pipeline, below 2^62.
     pub costs: &'a [u64],
     /// What a micro-batch may hold.
     pub caps: Caps<'a>,
@@ -52,13 +53,9 @@ pub(crate) struct StepProblem<'a> {
 }
 
 impl StepProblem<'_> {
-    /// No plan of so many micro-batches is shorter, their overhead left out.
+    /// No plan of so many micro-batches is shorter.
     fn bound(&self, count: usize) -> u64 {
         self.objective.bound(self.costs, self.dp_size, count)
-    }
-
-    fn overhead(&self, count: usize) -> u64 {
-        self.objective.overhead(count / self.dp_size)
     }
 }
 
@@ -99,7 +96,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     for draft in &mut drafts {
         let bound = problem.bound(draft.batches.len());
         let tolerance = (bound >> TOLERANCE).max(1);
-        if best < bound + problem.overhead(draft.batches.len()) + tolerance {
+        if best < bound + tolerance {
             continue;
         }
         let lookups = problem.effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);

@@ -1,6 +1,5 @@
 //! What a step's plan is to make short.
 use crate::Pipeline;
-use crate::measure::lower_bound;
 
 /// An [`Objective`](crate::Objective) in the whole costs of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +8,7 @@ pub(crate) enum WholeObjective {
     Step,
     /// Ranks meet at every micro-batch: the costliest first micro-batch, plus the costliest second, and so on.
     MicroBatch,
-    /// Ranks meet once a step and each is a pipeline: the largest Σ(c + o) + (stages − 1) · max(c + o) of a rank's
-    /// costs c, with o the overhead.
+    /// Ranks meet once a step and each is a pipeline: when the last of them ends, times [`Pipeline::parts`].
     Pipeline {
         /// Of every rank.
         pipeline: Pipeline,
@@ -20,23 +18,17 @@ pub(crate) enum WholeObjective {
 }
 
 impl WholeObjective {
-    /// Stages through which a rank's micro-batches pass.
-    pub(crate) fn stages(self) -> u64 {
-        if let Self::Pipeline { pipeline, .. } = self { pipeline.stages() } else { 1 }
-    }
-
-    /// What a rank's time gains from `micro_batches` of them, whatever is in them.
-    pub(crate) fn overhead(self, micro_batches: usize) -> u64 {
-        let Self::Pipeline { pipeline, micro_batch_overhead } = self else { return 0 };
-        micro_batch_overhead * (micro_batches as u64 + pipeline.stages() - 1)
-    }
-
-    /// No plan of `count` micro-batches is shorter, their overhead left out: a rank carries the mean at least, its
-    /// costliest micro-batch is no cheaper than the mean one, and the costliest sample is somewhere.
+    /// No plan of `count` micro-batches is shorter: a rank carries the mean at least, and the costliest sample is somewhere.
     pub(crate) fn bound(self, costs: &[u64], ranks: usize, count: usize) -> u64 {
-        let total: u64 = costs.iter().sum();
-        let costliest = costs.iter().copied().max().unwrap_or(0);
-        lower_bound(total.div_ceil(ranks as u64), total / count as u64, costliest, self.stages() - 1)
+        let mean = costs.iter().sum::<u64>().div_ceil(ranks as u64);
+        let [cheapest, costliest] = [costs.iter().min(), costs.iter().max()].map(|cost| cost.copied().unwrap_or(0));
+        match self {
+            Self::Step | Self::MicroBatch => mean.max(costliest),
+            Self::Pipeline { pipeline, micro_batch_overhead: overhead } => {
+                let of_rank = (count / ranks) as u64;
+                pipeline.least(mean + of_rank * overhead, cheapest + overhead, costliest + overhead)
+            }
+        }
     }
 }
 
@@ -59,14 +51,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_fills_with_a_mean_micro_batch_or_the_costliest_sample() {
-        assert_eq!(pipeline().bound(&[3, 3, 3, 4, 3, 4], 2, 4), 10 + 3 * 5);
-        assert_eq!(pipeline().bound(&[3, 3, 3, 9], 2, 4), 4 * 9);
-    }
-
-    #[test]
-    fn every_micro_batch_and_every_further_stage_has_its_overhead() {
-        assert_eq!(pipeline().overhead(7), 5 * (7 + 3));
-        assert_eq!(Whole::Step.overhead(7), 0);
+    fn a_pipeline_fills_with_the_cheapest_sample_or_holds_the_costliest() {
+        // In thirds; two micro-batches of a rank with their overheads, and three further stages.
+        assert_eq!(pipeline().bound(&[3, 3, 3, 4, 3, 4], 2, 4), 3 * (10 + 2 * 5) + 3 * 3 * (3 + 5));
+        assert_eq!(pipeline().bound(&[3, 3, 3, 9], 2, 4), 3 * 4 * (9 + 5));
     }
 }

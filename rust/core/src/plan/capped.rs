@@ -113,8 +113,11 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
             _ => crate::Pipeline::default(),
         };
         let overhead = times_power_of_two(self.how.micro_batch_overhead.unwrap_or(0.0), -self.exponent);
-        let bits = exponent_above(overhead) + exponent_above(samples.len() as f64 + pipeline.stages() as f64);
-        let doublings = pipeline.stages().next_power_of_two().trailing_zeros() as i32;
+        let doublings = match self.how.objective {
+            Objective::Pipeline(_) => exponent_above((pipeline.stages() * pipeline.parts()) as f64),
+            _ => 0,
+        };
+        let bits = exponent_above(overhead) + exponent_above(samples.len() as f64) + doublings;
         let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
         let objective = match self.how.objective {
             Objective::Step => WholeObjective::Step,
