@@ -22,6 +22,14 @@ impl Clock {
         }
     }
 
+    /// Stages through which micro-batches pass.
+    pub fn stages(&self) -> u64 {
+        match self {
+            Self::Sum => 1,
+            Self::Pipeline { pipeline, .. } => pipeline.stages(),
+        }
+    }
+
     /// Units of time in one of cost.
     pub fn parts(&self) -> u64 {
         match self {

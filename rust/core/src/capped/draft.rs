@@ -35,6 +35,13 @@ impl Draft {
         Self { batches, ranks, time }
     }
 
+    /// Micro-batches that stand rank by rank in the order in which ranks run them.
+    pub fn in_order(batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
+        let ranks = Ranks::in_order(batches.len(), problem.dp_size);
+        let time = ranks.time(&batches, &mut Clock::of(problem.objective));
+        Self { batches, ranks, time }
+    }
+
     pub fn improve(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
         if problem.objective == WholeObjective::MicroBatch {
             Rows::new(&mut self.batches, problem.dp_size).level(search);

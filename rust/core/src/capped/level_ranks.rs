@@ -20,6 +20,11 @@ impl Ranks {
         Self { of_rank: batches.len() / parts.len(), batches }
     }
 
+    /// Runs of micro-batches, as the ranks have them.
+    pub fn in_order(batches: usize, ranks: usize) -> Self {
+        Self { batches: (0..batches as u32).collect(), of_rank: batches / ranks }
+    }
+
     /// The micro-batches of every rank.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         self.batches.chunks(self.of_rank)

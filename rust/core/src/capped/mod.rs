@@ -20,6 +20,7 @@ mod level_ranks;
 mod level_rows;
 mod limits;
 mod objective;
+mod ramps;
 mod samples;
 mod starts;
 mod trade;
