@@ -10,7 +10,7 @@ pub(crate) enum Clock {
 }
 
 /// Passes of a pipeline that are simulated in the time of a look-up.
-const PASSES_PER_LOOKUP: u64 = 32;
+const PASSES_PER_LOOKUP: u64 = 16;
 
 impl Clock {
     pub fn of(objective: WholeObjective) -> Self {

@@ -26,7 +26,7 @@ impl Draft {
         let parts = partition(&costs, problem.dp_size, true);
         let mut ranks = Ranks::new(&parts);
         if let WholeObjective::Pipeline { .. } = problem.objective {
-            ranks.iter_mut().for_each(|of_rank| cheap_at_both_ends(of_rank));
+            ranks.iter_mut().for_each(cheap_at_both_ends);
         }
         let time = match problem.objective {
             WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),

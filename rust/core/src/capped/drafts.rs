@@ -1,15 +1,15 @@
 //! Starts of the search, each with as many micro-batches as its objective may want.
 use crate::capped::StepProblem;
 use crate::capped::cheapest::Cheapest;
-use crate::capped::clock::Clock;
+
 use crate::capped::draft::Draft;
 use crate::capped::objective::WholeObjective;
-use crate::capped::ramps::{deal_to_ramps, ramps};
+use crate::capped::ramps::pipeline_drafts;
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::starts::{deal_rows, deal_to_cheapest, first_fit_as_given, split_costliest};
 
 /// How many starts are improved, the shortest first.
-const STARTS: usize = 3;
+pub(super) const STARTS: usize = 3;
 
 /// Rows within one part in so many of their mean are even.
 const EVEN: u64 = 400;
@@ -47,51 +47,8 @@ pub(crate) fn drafts(
 }
 
 /// Adds a draft and leaves the shortest, the first of equals.
-fn keep_shortest(drafts: &mut Vec<Draft>, draft: Draft) {
+pub(super) fn keep_shortest(drafts: &mut Vec<Draft>, draft: Draft) {
     drafts.push(draft);
     drafts.sort_by_key(|draft| draft.time);
     drafts.truncate(STARTS);
-}
-
-/// Starts of ever more micro-batches, except those whose bound is no better than what is there to improve already.
-fn pipeline_drafts(
-    problem: &StepProblem<'_>,
-    samples: &Samples,
-    mut packed: Vec<MicroBatch>,
-    count: usize,
-) -> Vec<Draft> {
-    split_costliest(samples, &mut packed, count);
-    let mut drafts = vec![Draft::new(packed, problem)];
-    let more = std::iter::successors(Some(count), |&count| {
-        (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
-    });
-    let forced = std::env::var("SIM_COUNT").ok().and_then(|text| text.parse::<usize>().ok());
-    let more: Box<dyn Iterator<Item = usize>> = match forced {
-        Some(forced) => {
-            drafts.clear();
-            Box::new(std::iter::once(forced * problem.dp_size))
-        }
-        None => Box::new(more),
-    };
-    for count in more.take_while(|&count| count <= samples.len()) {
-        let worth_while = |bound: u64| drafts.len() < STARTS || drafts.last().is_none_or(|last| bound < last.time);
-        if !worth_while(problem.bound(count)) {
-            continue;
-        }
-        let of_rank = count / problem.dp_size;
-        let mut clock = Clock::of(problem.objective);
-        let mean = problem.costs.iter().sum::<u64>() / problem.dp_size as u64;
-        let targets = ramps(&mut clock, mean, of_rank);
-        if let Some(batches) = deal_to_ramps(samples, problem.dp_size, &targets, &mut clock) {
-            keep_shortest(&mut drafts, Draft::in_order(batches, problem));
-        }
-        if std::env::var("SIM_RAMPS").is_ok() {
-            continue;
-        }
-        if let Some(mut batches) = deal_to_cheapest(samples, count) {
-            split_costliest(samples, &mut batches, count);
-            keep_shortest(&mut drafts, Draft::new(batches, problem));
-        }
-    }
-    drafts
 }

@@ -3,12 +3,54 @@
 //! Equal micro-batches leave every stage but the first idle while the pipeline fills. If each is larger than the one before
 //! it by what its way to the last stage takes longer than that one's way back, the last stage never waits: a ramp of factor
 //! 1 + 2 / (p - 1), which halves the bubble. The same holds from the end, with forward and back exchanged.
+use crate::capped::StepProblem;
 use crate::capped::clock::Clock;
+use crate::capped::draft::Draft;
+use crate::capped::drafts::{STARTS, keep_shortest};
 use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
+use crate::capped::starts::{deal_to_cheapest, split_costliest};
 use crate::interrupt::Work;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// Counts of micro-batches in a row that make no draft shorter before more of them are given up.
+const PATIENCE: usize = 4;
+
+/// Drafts of ever more micro-batches, an eighth more each time, for as long as some of them are among the shortest.
+pub(super) fn pipeline_drafts(
+    problem: &StepProblem<'_>,
+    samples: &Samples,
+    mut packed: Vec<MicroBatch>,
+    count: usize,
+) -> Vec<Draft> {
+    split_costliest(samples, &mut packed, count);
+    let mut drafts = Vec::new();
+    keep_shortest(&mut drafts, Draft::new(packed, problem));
+    let mut clock = Clock::of(problem.objective);
+    let mean = problem.costs.iter().sum::<u64>() / problem.dp_size as u64;
+    let more = std::iter::successors(Some(count), |&count| {
+        (count + count / 8 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
+    });
+    let mut patience = PATIENCE;
+    for count in more.take_while(|&count| count <= samples.len()) {
+        let longest = drafts.last().map_or(u64::MAX, |draft| draft.time);
+        if patience == 0 || drafts.len() == STARTS && problem.bound(count) >= longest {
+            break;
+        }
+        let targets = ramps(&mut clock, mean, count / problem.dp_size);
+        if let Some(batches) = deal_to_ramps(samples, problem.dp_size, &targets, &mut clock) {
+            keep_shortest(&mut drafts, Draft::in_order(batches, problem));
+        }
+        if let Some(mut batches) = deal_to_cheapest(samples, count) {
+            split_costliest(samples, &mut batches, count);
+            keep_shortest(&mut drafts, Draft::new(batches, problem));
+        }
+        let shorter = drafts.last().is_some_and(|draft| draft.time < longest);
+        patience = if shorter { PATIENCE } else { patience - 1 };
+    }
+    drafts
+}
 
 /// Where ramps may start and end, as shares of the largest micro-batch.
 const SHARES: [f64; 6] = [1.0, 0.75, 0.5, 0.35, 0.25, 0.15];
@@ -83,7 +125,17 @@ pub(crate) fn deal_to_ramps(
         first_done.push(Reverse(((clock.parts() * dealt.sum + bubble).max(alone), rank)));
         first_done.extend(full.drain(..));
     }
-    Some(samples.batches(&labels, ranks * count))
+    let mut by_target: Vec<usize> = (0..count).collect();
+    by_target.sort_by_key(|&place| (targets[place], Reverse((2 * place).abs_diff(count)), place));
+    let mut batches = samples.batches(&labels, ranks * count);
+    for of_rank in batches.chunks_mut(count) {
+        let mut costs: Vec<MicroBatch> = of_rank.iter_mut().map(std::mem::take).collect();
+        costs.sort_by_key(MicroBatch::cost);
+        for (&place, batch) in by_target.iter().zip(costs) {
+            of_rank[place] = batch;
+        }
+    }
+    Some(batches)
 }
 
 /// Steps of [`Work`] in dealing a sample.
