@@ -15,6 +15,7 @@ mod bins;
 mod cheapest;
 mod draft;
 mod drafts;
+mod fewest;
 mod level_ranks;
 mod level_rows;
 mod limits;
@@ -26,6 +27,7 @@ mod trade;
 use crate::Groups;
 use crate::interrupt::Work;
 use drafts::drafts;
+use fewest::in_fewest_rows;
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
 use samples::Samples;
@@ -73,8 +75,8 @@ pub(crate) struct Shortage {
 
 /// Plans one step: the micro-batches of every rank, rank by rank, as many on each.
 ///
-/// No micro-batch of two samples or more exceeds a limit, none is empty, and there are as few as first fit decreasing
-/// needs, rounded up to a multiple of `dp_size * multiple` (for a pipeline, at least as many). The ranks get
+/// No micro-batch of two samples or more exceeds a limit, none is empty, and there are as few as were found to do, rounded
+/// up to a multiple of `dp_size * multiple` (for a pipeline, at least as many). The ranks get
 /// their parts, heaviest first, in the order of `least_first`: by what they were given in earlier steps.
 ///
 /// # Errors
@@ -88,8 +90,8 @@ pub(crate) struct Shortage {
 /// multiprocessing timing anomalies*, 1969 (costliest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
 pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, Shortage> {
     let samples = Samples::new(problem.lengths, problem.costs, &problem.caps);
-    let packed = first_fit_decreasing(&samples);
     let unit = problem.dp_size.saturating_mul(problem.multiple);
+    let packed = in_fewest_rows(&samples, first_fit_decreasing(&samples), unit);
     let count = packed.len().max(1).checked_next_multiple_of(unit).unwrap_or(usize::MAX);
     if count > samples.len() {
         return Err(Shortage { packed: packed.len(), needed: count });
