@@ -9,9 +9,45 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 Number = int | float
+
+
+# -- pipelines ------------------------------------------------------------------------------------------------------
+
+
+def pipeline_end(costs: Sequence[int | Fraction], stages: int, chunks: int = 1, group: int | None = None) -> Fraction:
+    """Return when a pipeline ends, exactly: every pass starts when its stage is free and the pass before it is done."""
+    p, v, g, m = stages, chunks, group or stages, len(costs)
+    ends: dict[tuple[str, int, int, int], Fraction] = {}  # of the pass forward or back on a stage, of a chunk
+    free = [Fraction(0)] * p
+    left = [_passes(s, p, v, g, m) for s in range(p)]
+    while any(left):
+        for s in range(p):
+            while left[s]:
+                back, j, c = left[s][0]
+                if back:
+                    before = ("B", s + 1, j, c) if s < p - 1 else ("B", 0, j, c + 1) if c < v - 1 else ("F", s, j, c)
+                else:
+                    before = ("F", s - 1, j, c) if s else ("F", p - 1, j, c - 1)
+                if before not in ends and (back or s or c):
+                    break
+                takes = Fraction(costs[j]) * (2 if back else 1) / 3 / v
+                free[s] = max(free[s], ends.get(before, Fraction(0))) + takes
+                ends["B" if back else "F", s, j, c] = free[s]
+                left[s].pop(0)
+    return max(free)
+
+
+def _passes(s: int, p: int, v: int, g: int, m: int) -> list[tuple[bool, int, int]]:
+    """Return the passes of a stage in its order: whether back, the micro-batch and the chunk."""
+    ahead = min(p - 1 - s if v == 1 else 2 * (p - 1 - s) + (v - 1) * g, m * v)
+    forward = [(False, first + j, c) for first in range(0, m, g) for c in range(v) for j in range(min(g, m - first))]
+    back = [(True, j, v - 1 - c) for _, j, c in forward]
+    turns = [one for pair in zip(forward[ahead:], back, strict=False) for one in pair]
+    return forward[:ahead] + turns + back[m * v - ahead :]
 
 
 # -- Karmarkar-Karp -------------------------------------------------------------------------------------------------

@@ -152,6 +152,7 @@ CALLS: dict[str, dict[str, Any]] = {
         "objective": "step",
         "cost_unit": "tokens",
     },
+    "simulate_pipeline": {"costs": [3, 1, 4, 2], "stages": 2, "chunks": 2, "group": 2},
     "plot_schedule": dict(schedule=SCHEDULE, **PICTURE, **IN_WORDS),
     "plot_comparison": dict(schedules={"plain": SCHEDULE}, **PICTURE, **IN_WORDS),
     "check_feasible": {

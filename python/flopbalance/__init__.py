@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the same names for type checkers; tests/test_docs.py holds 
     from flopbalance.reports.explanation import explain as explain
     from flopbalance.reports.figures import plot_comparison as plot_comparison
     from flopbalance.reports.figures import plot_schedule as plot_schedule
+    from flopbalance.reports.simulation import simulate_pipeline as simulate_pipeline
     from flopbalance.schedules.schedule import RankSchedule as RankSchedule
     from flopbalance.schedules.schedule import Schedule as Schedule
     from flopbalance.trainers.arguments import add_balance_arguments as add_balance_arguments
@@ -62,6 +63,7 @@ _HOMES = {
         "reports.cap_watch": ["CapWatch"],
         "reports.explanation": ["Explanation", "explain"],
         "reports.figures": ["plot_comparison", "plot_schedule"],
+        "reports.simulation": ["simulate_pipeline"],
         "trainers.arguments": ["add_balance_arguments", "validate_balance_args"],
         "trainers.dp_schedule": ["build_dp_schedule"],
         "trainers.log_probs": ["build_log_probs_schedule"],

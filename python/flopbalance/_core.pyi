@@ -26,6 +26,7 @@ __all__ = [
     "partition",
     "plan",
     "rank_lists",
+    "simulate_pipeline",
     "split",
     "sum_flops",
     "total_flops",
@@ -90,7 +91,10 @@ def dp_schedule(
     request: PlanRequest,
     names: dict[str, str],
 ) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]: ...
-def measure(schedule: Schedule, costs: Floats, pipeline_stages: int, micro_batch_overhead: float) -> _Measures: ...
+def measure(
+    schedule: Schedule, costs: Floats, pipeline: tuple[int, int, int | None], micro_batch_overhead: float
+) -> _Measures: ...
+def simulate_pipeline(costs: Weights, stages: int, chunks: int, group: int | None) -> float: ...
 def rank_lists(schedule: Schedule) -> tuple[list[list[int]], list[list[list[int]]]]: ...
 def curve_flops(lengths: Ints, per_token: int, per_pair: int, windows: list[tuple[int, int]]) -> Ints: ...
 def curve_flops_rounded(

@@ -13,6 +13,7 @@ import pickle
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -559,7 +560,7 @@ def reporting(call: Call) -> None:
         step_time += max(math.fsum(row) for row in rows)
         row_time += sum(max(column) for column in zip(*rows, strict=True))
         behind = [[cost + overhead for cost in row] for row in rows]
-        pipeline_time += max(math.fsum(row) + (stages - 1) * max(row) for row in behind)
+        pipeline_time += max(float(reference.pipeline_end(list(map(Fraction, row)), stages)) for row in behind)
         mean_time += math.fsum(cost for row in rows for cost in row) / schedule.dp_size
         start += count
     wanted = {"step": step_time, "micro-batch": row_time, "pipeline": pipeline_time}
@@ -575,6 +576,27 @@ def reporting(call: Call) -> None:
         sum(lengths[i] for i in b) for b in batches if len(b) > 1 and sum(lengths[i] for i in b) > given["max_tokens"]
     ]
     must(call.answer.over_cap == len(over), f"over the cap are {len(over)}")
+
+
+@law("simulate_pipeline")
+def pipeline(call: Call) -> None:
+    costs, stages, chunks = (
+        plain_weights(call.given["costs"]),
+        *map(plain_count, map(call.given.get, ("stages", "chunks"))),
+    )
+    group = stages if call.given["group"] is None else plain_count(call.given["group"])
+    if costs is None or stages is None or chunks is None or group is None or stages > 8 or sum(costs) > 1e300:
+        return
+    if chunks > 1 and (group < stages or len(costs) % group):
+        must(call.refusal is not None, "groups that are too small or not whole are refused")
+        return
+    must(call.refusal is None, "a pipeline ends")
+    wanted = reference.pipeline_end(list(map(Fraction, costs)), stages, chunks, group)
+    whole = all(type(cost) is int for cost in costs) and sum(costs) < 2**64
+    must(
+        call.answer == float(wanted) if whole else math.isclose(call.answer, wanted, rel_tol=CLOSE),
+        f"it ends at {wanted}",
+    )
 
 
 @law("CapWatch.check")

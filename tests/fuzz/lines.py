@@ -653,6 +653,18 @@ def reporting(r: Random) -> str:
     )
 
 
+def pipeline(r: Random) -> str:
+    stages, chunks = r.randint(1, 6), r.choice((1, 1, 2, 3))
+    count = r.randint(0, 20) if chunks == 1 else stages * r.randint(1, 4)
+    return call(
+        "simulate_pipeline",
+        weights(r, count),
+        number(r, stages, stages),
+        chunks=number(r, chunks, chunks) if chunks > 1 or one_in(r, 10) else None,
+        group=number(r, 1, 8) if one_in(r, 8) else None,
+    )
+
+
 def pictures(r: Random) -> str:
     text, tokens, cap = small_plan(r)
     options = {
@@ -850,6 +862,7 @@ WRITERS: dict[Callable[[Random], str], int] = {
     saved_cost: 2,
     calibration: 1,
     reporting: 7,
+    pipeline: 3,
     reading: 6,
     commanding: 1,
     trainer_arguments: 2,

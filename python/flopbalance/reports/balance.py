@@ -24,8 +24,8 @@ class BalanceReport:
     micro_batch_time : float
         Where ranks meet at every micro-batch: the costliest first one, plus the costliest second, and so on.
     pipeline_time : float
-        Where each rank is a pipeline and ranks meet once a step: the largest ``Σ c + (stages - 1) · max c``, with the
-        overhead of a micro-batch in every ``c``.
+        Where each rank is a pipeline and ranks meet once a step: when the last of them ends, as `simulate_pipeline`
+        says, with the overhead of a micro-batch in every cost.
     mean_time : float
         The mean cost of a rank, which would be the time if no rank waited for another.
     lower_bound : float
@@ -168,7 +168,7 @@ def report(
 
     Notes
     -----
-    O(n) time.
+    O(n + micro-batches · stages) time.
 
     Examples
     --------

@@ -53,7 +53,7 @@ class Measures:
         >>> measures.times["step"], measures.mean_times
         (array([11.]), array([10.5]))
         """
-        measured = _core.measure(schedule, costs, pipeline_stages, micro_batch_overhead)
+        measured = _core.measure(schedule, costs, (pipeline_stages, 1, None), micro_batch_overhead)
         with np.errstate(over="ignore"):
             longest = measured["pipeline_times"].sum() + measured["micro_batch_times"].sum()
             excess = longest / (measured["lower_bounds"].sum() or 1)

@@ -27,8 +27,10 @@ fn main() -> Result<()> {
         Some("capped-step") => whole_plan(&lengths[..CAPPED_SAMPLES], capped(Objective::Step))?,
         Some("capped-micro-batch") => whole_plan(&lengths[..CAPPED_SAMPLES], capped(Objective::MicroBatch))?,
         Some("capped-pipeline") => {
-            let objective = Objective::Pipeline(Pipeline::new(NonZeroU64::MIN.saturating_add(3), OVERHEAD)?);
-            whole_plan(&lengths[..CAPPED_SAMPLES], capped(objective))?;
+            let stages = NonZeroU64::MIN.saturating_add(3);
+            let mut how = Capped::new(Objective::Pipeline(Pipeline::new(stages, NonZeroU64::MIN, None)?));
+            how.micro_batch_overhead = Some(OVERHEAD);
+            whole_plan(&lengths[..CAPPED_SAMPLES], Packing::Capped(cap(), how))?;
         }
         other => panic!("no such workload: {other:?}"),
     }

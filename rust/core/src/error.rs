@@ -152,6 +152,30 @@ pub enum Error {
         /// The stages that were given.
         stages: u64,
     },
+    /// More chunks of a stage than [`Pipeline::MOST_CHUNKS`](crate::Pipeline::MOST_CHUNKS).
+    Chunks {
+        /// The chunks that were given.
+        chunks: u64,
+    },
+    /// Interleaved groups of fewer micro-batches than stages, which may wait for each other without end.
+    SmallGroup {
+        /// Micro-batches of a group.
+        group: u64,
+        /// Stages of the pipeline.
+        stages: u64,
+    },
+    /// Interleaved micro-batches that are no multiple of their group.
+    PartialGroup {
+        /// Micro-batches of a rank.
+        micro_batches: usize,
+        /// Micro-batches of a group.
+        group: u64,
+    },
+    /// A pipeline's time is above the largest float.
+    EndlessPipeline {
+        /// Stages of the pipeline.
+        stages: u64,
+    },
     /// An overhead below zero, infinite or no number.
     Overhead {
         /// The overhead that was given.
@@ -422,6 +446,20 @@ impl Error {
             Self::TotalAmount => write!(f, "the sum of {} must be below 2^62, got more", name("extra_budget.amounts")),
             Self::Stages { stages } => {
                 write!(f, "{} must be <= {}, got {stages}", name("pipeline_stages"), crate::Pipeline::MOST_STAGES)
+            }
+            Self::Chunks { chunks } => {
+                write!(f, "{} must be <= {}, got {chunks}", name("chunks"), crate::Pipeline::MOST_CHUNKS)
+            }
+            Self::SmallGroup { group, stages } => {
+                write!(f, "{} must be >= {} = {stages}, got {group}", name("group"), name("pipeline_stages"))
+            }
+            Self::PartialGroup { micro_batches, group } => {
+                let (costs, name) = (name("costs"), name("group"));
+                write!(f, "{costs} must be of a multiple of {name} = {group} micro-batches, got {micro_batches}")
+            }
+            Self::EndlessPipeline { stages } => {
+                let stages_name = name("pipeline_stages");
+                write!(f, "{} must leave the time of the pipeline finite, got {stages_name} = {stages}", name("costs"))
             }
             Self::Overhead { overhead } => {
                 write!(f, "{} must be >= 0 and finite, got {overhead}", name("micro_batch_overhead"))

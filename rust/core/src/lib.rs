@@ -11,6 +11,7 @@
 //! | the published parts by themselves | [`karmarkar_karp`], [`first_fit`], [`split`] |
 //! | the whole way, as published or within the cap | [`plan`], from a [`Request`] to a [`Schedule`] |
 //! | what a schedule comes to | [`measure`] |
+//! | when a rank's pipeline ends | [`simulate_pipeline`] |
 //!
 //! Everything is deterministic: every comparison is a total order, no clock and no random number decides, and there
 //! are no threads; a long call can be stopped, see [`interruptible`]. Input that breaks a rule is an [`Error`] that carries the data; nothing panics on it.
@@ -35,7 +36,7 @@
 //! let layout =
 //!     Layout::new(&schedule.samples, &schedule.micro_batch_offsets, &schedule.micro_batches_per_step, two)?;
 //! let costs: Vec<f64> = costs.iter().map(|&cost| cost as f64).collect();
-//! let measures = measure(&layout, &costs, &Pipeline::default())?;
+//! let measures = measure(&layout, &costs, &Pipeline::default(), 0.0)?;
 //! assert!(measures.step_times[0] < 1.2 * measures.lower_bounds[0]);
 //! # Ok::<(), flopbalance_core::Error>(())
 //! ```
@@ -50,6 +51,7 @@ mod memory;
 mod packing;
 mod partition;
 mod permutation;
+mod pipeline;
 mod plan;
 mod steps;
 mod weights;
@@ -64,8 +66,8 @@ pub use memory::ensure as ensure_memory;
 pub use packing::{first_fit, split};
 pub use partition::{PartSizes, karmarkar_karp};
 pub use permutation::inverse;
+pub use pipeline::{Pipeline, simulate_pipeline};
 pub use plan::{
-    Cap, Capped, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Pipeline, Request,
-    Schedule, plan,
+    Cap, Capped, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Request, Schedule, plan,
 };
 pub use weights::Weights;

@@ -2,8 +2,9 @@
 //!
 //! A micro-batch costs the sum of its samples. Where ranks meet once a step, the step takes as long as the largest sum
 //! of a rank; where they meet at every micro-batch, as long as the costliest first micro-batch, plus the costliest
-//! second, and so on; and where each rank is a pipeline, as long as the largest [`rank_time`].
+//! second, and so on; and where each rank is a pipeline, as long as the one that ends last ([`Pipeline`]).
 use crate::interrupt::{Work, pieces};
+use crate::pipeline::Passes;
 use crate::{Error, Pipeline, Result, memory};
 use std::num::NonZeroUsize;
 use std::ops::{Add, Mul};
@@ -11,6 +12,7 @@ use std::ops::{Add, Mul};
 /// What times are made of: whole numbers in the search, floats in reports.
 pub(crate) trait Amount: Copy + Default + PartialOrd + Add<Output = Self> + Mul<Output = Self> {}
 impl Amount for u64 {}
+impl Amount for u128 {}
 impl Amount for f64 {}
 
 /// How long a rank works: the sum of its costs, and the costliest once more for every further stage of its pipeline,
@@ -29,12 +31,17 @@ pub(crate) fn lower_bound<A: Amount>(mean_rank: A, mean_micro_batch: A, costlies
     )
 }
 
-fn larger<A: Amount>(one: A, other: A) -> A {
+pub(crate) fn larger<A: Amount>(one: A, other: A) -> A {
     if other > one { other } else { one }
 }
 
 fn largest<A: Amount>(amounts: impl IntoIterator<Item = A>) -> A {
     amounts.into_iter().fold(A::default(), larger)
+}
+
+/// Refuses what no micro-batch can cost beside its samples.
+pub(crate) fn check_overhead(overhead: f64) -> Result<()> {
+    if overhead >= 0.0 && overhead.is_finite() { Ok(()) } else { Err(Error::Overhead { overhead }) }
 }
 
 /// A schedule as flat arrays, checked: rank by rank, then step by step.
@@ -96,7 +103,7 @@ pub struct Measures {
     pub step_times: Vec<f64>,
     /// Time of each step where ranks meet at every micro-batch.
     pub micro_batch_times: Vec<f64>,
-    /// Time of each step where each rank is a pipeline and ranks meet once a step.
+    /// Time of each step where each rank is a pipeline and ranks meet once a step: when the last of them ends.
     pub pipeline_times: Vec<f64>,
     /// Work of the mean rank in each step.
     pub mean_times: Vec<f64>,
@@ -109,10 +116,11 @@ pub struct Measures {
 /// # Arguments
 /// - `layout`: which rank runs which samples, in which micro-batches.
 /// - `costs`: what every sample costs, finite and not negative.
-/// - `pipeline`: of every rank, for `pipeline_times`.
+/// - `pipeline`: of every rank, for `pipeline_times`; the micro-batches of its steps are whole groups.
+/// - `micro_batch_overhead`: what every micro-batch costs in `pipeline_times` beside its samples.
 ///
 /// # Complexity
-/// **O(n)** time and **O(micro-batches + ranks · steps)** space. Sums are taken from left to right, so that they are
+/// **O(n)** time, **O(m p v)** for m micro-batches through p stages of v chunks, and **O(m + ranks · steps)** space. Sums are taken from left to right, so that they are
 /// the same on every machine.
 ///
 /// # Examples
@@ -122,18 +130,22 @@ pub struct Measures {
 ///
 /// // Two ranks of two micro-batches each, in one step.
 /// let layout = Layout::new(&[0, 3, 1, 2, 4], &[0, 1, 2, 4, 5], &[2], NonZeroUsize::new(2).unwrap())?;
-/// let measures = measure(&layout, &[7.0, 2.0, 5.0, 4.0, 3.0], &Pipeline::default())?;
+/// let measures = measure(&layout, &[7.0, 2.0, 5.0, 4.0, 3.0], &Pipeline::default(), 0.0)?;
 /// assert_eq!(measures.micro_batch_costs, [7.0, 4.0, 7.0, 3.0]);
 /// assert_eq!((measures.step_times[0], measures.mean_times[0]), (11.0, 10.5));
 /// # Ok::<(), flopbalance_core::Error>(())
 /// ```
-pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Result<Measures> {
+pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline, micro_batch_overhead: f64) -> Result<Measures> {
+    check_overhead(micro_batch_overhead)?;
+    layout.micro_batches_per_step.iter().try_for_each(|&count| pipeline.check(count as usize))?;
     if let Some(&sample) =
         pieces(layout.samples).flatten().find(|&&sample| usize::try_from(sample).map_or(true, |s| s >= costs.len()))
     {
         return Err(Error::NoItem { item: sample, bound: costs.len() });
     }
     memory::ensure(layout.micro_batch_offsets.len(), PEAK)?;
+    let of_rank = layout.micro_batches_per_step.iter().copied().max().unwrap_or(0) as usize;
+    pipeline.ensure_memory(of_rank)?;
     let of = |sample: &i64| costs[*sample as usize];
     let mut work = Work::default();
     let (mut micro_batch_costs, mut costliest) = (Vec::new(), Vec::new());
@@ -143,7 +155,7 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Resul
         costliest.push(largest(samples.iter().map(of)));
     }
     let of_rank = micro_batch_costs.len() / layout.dp_size;
-    let further_stages = (pipeline.stages() - 1) as f64;
+    let (mut passes, mut through) = (Passes::default(), Vec::new());
     let steps = layout.micro_batches_per_step.len();
     let mut measures = Measures { busy: vec![0.0; layout.dp_size * steps], ..Measures::default() };
     let mut start = 0;
@@ -157,13 +169,14 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline) -> Resul
         let mean = busy().sum::<f64>() / layout.dp_size as f64;
         let rows = (start..start + count)
             .map(|position| largest((0..layout.dp_size).map(|rank| micro_batch_costs[rank * of_rank + position])));
-        let time = |(busy, positions): (f64, std::ops::Range<usize>)| {
-            rank_time(busy, largest(micro_batch_costs[positions].iter().copied()), further_stages)
+        let end = |positions: std::ops::Range<usize>| {
+            through.clear();
+            through.extend(micro_batch_costs[positions].iter().map(|cost| cost + micro_batch_overhead));
+            pipeline.end_of_floats(&through, &mut passes)
         };
-        let overhead = pipeline.micro_batch_overhead() * (count as f64 + further_stages);
         let costliest_sample = largest(ranks().flat_map(|positions| costliest[positions].iter().copied()));
         let (step_time, row_time) = (largest(busy()), rows.sum());
-        let pipeline_time = largest(busy().zip(ranks()).map(time)) + overhead;
+        let pipeline_time = largest(ranks().map(end));
         measures.step_times.push(step_time);
         measures.micro_batch_times.push(row_time);
         measures.pipeline_times.push(pipeline_time);
@@ -182,7 +195,9 @@ const PEAK: usize = 80;
 #[expect(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 mod tests {
     use super::*;
+    use crate::{Weights, simulate_pipeline};
     use proptest::prelude::*;
+    use std::num::NonZeroU64;
 
     fn layout<'a>(samples: &'a [i64], offsets: &'a [i64], per_step: &'a [i64], dp_size: usize) -> Result<Layout<'a>> {
         Layout::new(samples, offsets, per_step, NonZeroUsize::new(dp_size).unwrap())
@@ -213,8 +228,8 @@ mod tests {
             }
             let per_step: Vec<i64> = steps.iter().map(|step| step[0].len() as i64).collect();
             let layout = layout(&samples, &offsets, &per_step, ranks).unwrap();
-            let pipeline = Pipeline::new(u64::from(stages).try_into().unwrap(), f64::from(overhead)).unwrap();
-            let measures = measure(&layout, &costs, &pipeline).unwrap();
+            let pipeline = Pipeline::new(u64::from(stages).try_into().unwrap(), NonZeroU64::MIN, None).unwrap();
+            let measures = measure(&layout, &costs, &pipeline, f64::from(overhead)).unwrap();
             let cost = |batch: &Vec<u32>| batch.iter().sum::<u32>();
             for (number, step) in steps.iter().enumerate() {
                 let busy: Vec<u32> = step.iter().map(|rank| rank.iter().map(cost).sum()).collect();
@@ -224,14 +239,14 @@ mod tests {
                 let longest = *busy.iter().max().unwrap();
                 let rows = (0..step[0].len()).map(|row| step.iter().map(|rank| cost(&rank[row])).max().unwrap());
                 let through = step.iter().map(|rank| {
-                    let costs: Vec<u32> = rank.iter().map(|batch| cost(batch) + overhead).collect();
-                    costs.iter().sum::<u32>() + (stages - 1) * costs.iter().max().unwrap()
+                    let costs: Vec<f64> = rank.iter().map(|batch| f64::from(cost(batch) + overhead)).collect();
+                    simulate_pipeline(&Weights::from_f64(costs).unwrap(), &pipeline).unwrap()
                 });
                 let costliest = step.iter().flatten().flatten().max().copied().unwrap_or(0);
                 let mean = f64::from(busy.iter().sum::<u32>()) / ranks as f64;
                 prop_assert_eq!(measures.step_times[number], f64::from(longest));
                 prop_assert_eq!(measures.micro_batch_times[number], f64::from(rows.sum::<u32>()));
-                prop_assert_eq!(measures.pipeline_times[number], f64::from(through.max().unwrap()));
+                prop_assert_eq!(measures.pipeline_times[number], largest(through));
                 prop_assert_eq!(measures.mean_times[number], mean);
                 prop_assert_eq!(measures.lower_bounds[number], mean.max(f64::from(costliest)));
             }
@@ -272,7 +287,7 @@ mod tests {
         let refused = |sample| {
             let samples = [0, sample];
             let layout = layout(&samples, &[0, 2], &[1], 1).unwrap();
-            measure(&layout, &[1.0, 2.0], &Pipeline::default()).unwrap_err()
+            measure(&layout, &[1.0, 2.0], &Pipeline::default(), 0.0).unwrap_err()
         };
         for sample in [2, -1, i64::MAX] {
             assert_eq!(refused(sample), Error::NoItem { item: sample, bound: 2 });

@@ -221,6 +221,25 @@ impl<'a> Weights<'a> {
         self.len() == 0
     }
 
+    /// Every weight as a whole number times 2^`exponent`; `None` of floats whose sums round.
+    pub(crate) fn whole(&self) -> Option<Vec<u128>> {
+        match &self.values {
+            Values::U64(values) => Some(values.iter().map(|&value| value.into()).collect()),
+            Values::U128(values) => Some(values.to_vec()),
+            Values::F64(_) => None,
+        }
+    }
+
+    /// Every weight as the nearest float.
+    pub(crate) fn floats(&self) -> Cow<'_, [f64]> {
+        let scaled = |value: f64| times_power_of_two(value, self.exponent);
+        match &self.values {
+            Values::U64(values) => values.iter().map(|&value| scaled(value as f64)).collect(),
+            Values::U128(values) => values.iter().map(|&value| scaled(value as f64)).collect(),
+            Values::F64(values) => Cow::Borrowed(values),
+        }
+    }
+
     /// Every weight exactly, floats by their odd whole part.
     pub(crate) fn parts(&self) -> Vec<Parts> {
         let scaled = |whole| Parts { whole, exponent: self.exponent };
@@ -239,9 +258,14 @@ impl<'a> Weights<'a> {
 
 /// A non-negative float times 2^`exponent`, or the largest there is.
 pub(crate) fn times_power_of_two(value: f64, exponent: i32) -> f64 {
+    power_of_two_times(value, exponent).min(f64::MAX)
+}
+
+/// The same, infinite beyond the largest float.
+pub(crate) fn power_of_two_times(value: f64, exponent: i32) -> f64 {
     // In two halves, since a power that is out of range may still bring the value into it.
     let half = exponent / 2;
-    (value * 2_f64.powi(half) * 2_f64.powi(exponent - half)).min(f64::MAX)
+    value * 2_f64.powi(half) * 2_f64.powi(exponent - half)
 }
 
 /// The floats as multiples of one power of two, and its exponent, if their total stays within 53 bits of it: then

@@ -1,7 +1,7 @@
 //! Every call that may take long can be stopped, and is the same when nobody does.
 use flopbalance_core::{
     Cap, Capped, CostCurve, Error, Groups, Layout, Lengths, Objective, Packing, PartSizes, Pipeline, Request, Result,
-    Weights, first_fit, interruptible, karmarkar_karp, measure, moments, plan, split,
+    Weights, first_fit, interruptible, karmarkar_karp, measure, moments, plan, simulate_pipeline, split,
 };
 use std::cell::Cell;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -46,14 +46,16 @@ fn plans_stop() {
     let lengths = lengths();
     let costs = Weights::from_u64(lengths.iter().map(|&length| (length * length) as u64).collect::<Vec<_>>());
     let cap = Cap::new(NonZeroU64::new(32_768).unwrap());
-    let pipeline = Pipeline::new(NonZeroU64::new(4).unwrap(), 1e9).unwrap();
+    let pipeline = Pipeline::new(NonZeroU64::new(4).unwrap(), NonZeroU64::MIN, None).unwrap();
+    let mut through_four = Capped::new(Objective::Pipeline(pipeline));
+    through_four.micro_batch_overhead = Some(1e9);
     let capped = |objective| Packing::Capped(cap, Capped::new(objective));
     let packings = [
         Packing::FirstFit(cap),
         Packing::Flops(cap),
         capped(Objective::Step),
         capped(Objective::MicroBatch),
-        capped(Objective::Pipeline(pipeline)),
+        Packing::Capped(cap, through_four),
     ];
     for packing in packings {
         for global_batch_size in [None, NonZeroUsize::new(4096)] {
@@ -72,7 +74,9 @@ fn measures_and_costs_stop() {
     let counts = [lengths.len() as i64];
     let layout = Layout::new(&all, &ends, &counts, size(1)).unwrap();
     let costs = vec![1.0; lengths.len()];
-    assert_stops("measure", || (0..9).try_for_each(|_| measure(&layout, &costs, &Pipeline::default()).map(drop)));
+    assert_stops("measure", || (0..9).try_for_each(|_| measure(&layout, &costs, &Pipeline::default(), 0.0).map(drop)));
+    let long = Pipeline::new(NonZeroU64::new(256).unwrap(), NonZeroU64::MIN, None).unwrap();
+    assert_stops("simulate_pipeline", || simulate_pipeline(&Weights::from_u64(vec![1; SAMPLES]), &long));
     let curve = CostCurve::new(1, 1, 1, vec![(512, 7)]);
     assert_stops("curve", || (0..9).try_for_each(|_| curve.flops_rounded(&lengths).map(drop)));
     assert_stops("moments", || (0..9).try_for_each(|_| moments(&lengths, &[1024, 4096]).map(drop)));

@@ -396,29 +396,28 @@ fn what_ranks_carry_decides_who_gets_the_heaviest_part() {
 
 #[test]
 fn pipelines_are_checked_and_an_overhead_is_in_the_unit_of_costs() {
-    assert_eq!(Pipeline::new(tokens(65_537), 0.0).unwrap_err(), Error::Stages { stages: 65_537 });
-    assert!(Pipeline::new(tokens(65_536), 0.0).is_ok());
+    let through_four = |overhead: f64| {
+        let pipeline = Pipeline::new(tokens(4), tokens(1), None).unwrap();
+        let mut how = Capped::new(Objective::Pipeline(pipeline));
+        how.micro_batch_overhead = Some(overhead);
+        Request::new(count(2), Packing::Capped(cap(200), how))
+    };
     for overhead in [-1.0, f64::INFINITY, f64::NAN] {
-        assert!(matches!(Pipeline::new(tokens(1), overhead), Err(Error::Overhead { .. })));
+        assert!(matches!(planned(&[1, 2], &through_four(overhead)), Err(Error::Overhead { .. })));
     }
     // Whatever power of two costs and overhead are multiplied by, the plan is the same.
     let lengths: Vec<i64> = (0..60).map(|i| 1 + i * 37 % 101).collect();
     let with = |unit: f64| {
         let costs: Vec<f64> = lengths.iter().map(|&length| unit * (length * length) as f64).collect();
-        let pipeline = Pipeline::new(tokens(4), unit * 2000.0).unwrap();
-        let request = Request::new(count(2), Packing::Capped(cap(200), Capped::new(Objective::Pipeline(pipeline))));
-        plan(Lengths::new(&lengths).unwrap(), &Weights::from_f64(costs).unwrap(), &request).unwrap()
+        let costs = Weights::from_f64(costs).unwrap();
+        plan(Lengths::new(&lengths).unwrap(), &costs, &through_four(unit * 2000.0)).unwrap()
     };
     let plain = with(1.0);
     for unit in [0.5, 0.25, 8.0, 2_f64.powi(-900), 2_f64.powi(900)] {
         assert_eq!(with(unit), plain, "{unit}");
     }
     // The costlier a micro-batch is by itself, the fewer there are.
-    let batches = |overhead| {
-        let pipeline = Pipeline::new(tokens(4), overhead).unwrap();
-        let request = Request::new(count(2), Packing::Capped(cap(200), Capped::new(Objective::Pipeline(pipeline))));
-        planned(&lengths, &request).unwrap().micro_batch_tokens.len()
-    };
+    let batches = |overhead| planned(&lengths, &through_four(overhead)).unwrap().micro_batch_tokens.len();
     assert!(batches(0.0) > batches(2000.0) && batches(2000.0) > batches(1e6));
 }
 

@@ -237,8 +237,9 @@ impl PlanRequest<'_> {
     }
 
     fn capped<'a>(&'a self, carried: Option<&'a Weights<'a>>) -> Answer<Capped<'a>> {
-        let objective = self.objective.0(Pipeline::new(self.pipeline_stages, self.micro_batch_overhead)?);
+        let objective = self.objective.0(Pipeline::new(self.pipeline_stages, NonZeroU64::MIN, None)?);
         let mut capped = Capped::new(objective);
+        capped.micro_batch_overhead = Some(self.micro_batch_overhead);
         capped.effort = self.effort;
         capped.carried = carried;
         capped.padded = self.padded;

@@ -196,12 +196,28 @@ mod _core {
         py: Python<'py>,
         schedule: Schedule<'py>,
         costs: PyReadonlyArray1<'py, f64>,
-        pipeline_stages: NonZeroU64,
+        pipeline: (NonZeroU64, NonZeroU64, Option<NonZeroU64>),
         micro_batch_overhead: f64,
     ) -> Answer<Measures<'py>> {
         let (layout, costs) = (schedule.layout()?, costs.as_slice()?);
-        let pipeline = Pipeline::new(pipeline_stages, micro_batch_overhead)?;
-        Ok(Measures::new(py, detached(py, || core::measure(&layout, costs, &pipeline))?))
+        let (stages, chunks, group) = pipeline;
+        let pipeline = Pipeline::new(stages, chunks, group)?;
+        Ok(Measures::new(py, detached(py, || core::measure(&layout, costs, &pipeline, micro_batch_overhead))?))
+    }
+
+    /// When a rank's pipeline ends.
+    #[pyfunction]
+    fn simulate_pipeline(
+        py: Python<'_>,
+        costs: Numbers<'_>,
+        stages: NonZeroU64,
+        chunks: NonZeroU64,
+        group: Option<NonZeroU64>,
+    ) -> Answer<f64> {
+        let named = |error| Refused::named(&error, &[("pipeline_stages", "stages")]);
+        let pipeline = Pipeline::new(stages, chunks, group).map_err(named)?;
+        let costs = costs.read("costs")?;
+        detached(py, || core::simulate_pipeline(&costs, &pipeline)).map_err(named)
     }
 
     /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say; `names`

@@ -1,4 +1,5 @@
 //! What a step's plan is to make short.
+use crate::Pipeline;
 use crate::measure::lower_bound;
 
 /// An [`Objective`](crate::Objective) in the whole costs of one step.
@@ -11,8 +12,8 @@ pub(crate) enum WholeObjective {
     /// Ranks meet once a step and each is a pipeline: the largest Σ(c + o) + (stages − 1) · max(c + o) of a rank's
     /// costs c, with o the overhead.
     Pipeline {
-        /// Stages of the pipeline, at least 1.
-        stages: u64,
+        /// Of every rank.
+        pipeline: Pipeline,
         /// What every micro-batch costs beside its samples.
         micro_batch_overhead: u64,
     },
@@ -21,13 +22,13 @@ pub(crate) enum WholeObjective {
 impl WholeObjective {
     /// Stages through which a rank's micro-batches pass.
     pub(crate) fn stages(self) -> u64 {
-        if let Self::Pipeline { stages, .. } = self { stages } else { 1 }
+        if let Self::Pipeline { pipeline, .. } = self { pipeline.stages() } else { 1 }
     }
 
     /// What a rank's time gains from `micro_batches` of them, whatever is in them.
     pub(crate) fn overhead(self, micro_batches: usize) -> u64 {
-        let Self::Pipeline { stages, micro_batch_overhead } = self else { return 0 };
-        micro_batch_overhead * (micro_batches as u64 + stages - 1)
+        let Self::Pipeline { pipeline, micro_batch_overhead } = self else { return 0 };
+        micro_batch_overhead * (micro_batches as u64 + pipeline.stages() - 1)
     }
 
     /// No plan of `count` micro-batches is shorter, their overhead left out: a rank carries the mean at least, its
@@ -42,8 +43,13 @@ impl WholeObjective {
 #[cfg(test)]
 mod tests {
     use super::WholeObjective as Whole;
+    use crate::Pipeline;
+    use std::num::NonZeroU64;
 
-    const PIPELINE: Whole = Whole::Pipeline { stages: 4, micro_batch_overhead: 5 };
+    fn pipeline() -> Whole {
+        let pipeline = Pipeline::new(NonZeroU64::new(4).unwrap(), NonZeroU64::MIN, None).unwrap();
+        Whole::Pipeline { pipeline, micro_batch_overhead: 5 }
+    }
 
     #[test]
     fn a_rank_carries_the_mean_and_somewhere_is_the_costliest_sample() {
@@ -54,13 +60,13 @@ mod tests {
 
     #[test]
     fn a_pipeline_fills_with_a_mean_micro_batch_or_the_costliest_sample() {
-        assert_eq!(PIPELINE.bound(&[3, 3, 3, 4, 3, 4], 2, 4), 10 + 3 * 5);
-        assert_eq!(PIPELINE.bound(&[3, 3, 3, 9], 2, 4), 4 * 9);
+        assert_eq!(pipeline().bound(&[3, 3, 3, 4, 3, 4], 2, 4), 10 + 3 * 5);
+        assert_eq!(pipeline().bound(&[3, 3, 3, 9], 2, 4), 4 * 9);
     }
 
     #[test]
     fn every_micro_batch_and_every_further_stage_has_its_overhead() {
-        assert_eq!(PIPELINE.overhead(7), 5 * (7 + 3));
+        assert_eq!(pipeline().overhead(7), 5 * (7 + 3));
         assert_eq!(Whole::Step.overhead(7), 0);
     }
 }

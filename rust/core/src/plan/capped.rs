@@ -1,6 +1,7 @@
 //! Planning within the cap, step by step: whole costs for the search, repeats where samples are short, and what ranks
 //! carry from one step to the next.
 use crate::capped::{Caps, Shortage, StepProblem, WholeObjective, plan_step};
+use crate::measure::check_overhead;
 use crate::plan::carried::Carried;
 use crate::plan::limits::Limits;
 use crate::plan::request::{Capped, Objective, OnShortage, Request};
@@ -33,6 +34,7 @@ pub(crate) fn plan_capped<'a, W: Weight, S: Weight + From<W>>(
     request: &Request<'_>,
     how: &Capped<'_>,
 ) -> Result<Vec<Step<'a>>> {
+    check_overhead(how.micro_batch_overhead.unwrap_or(0.0))?;
     let mut planner = Planner { limits, costs, exponent, request, how, carried };
     steps.plan_each(|number, samples| planner.step(number, samples))
 }
@@ -110,17 +112,16 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
             Objective::Pipeline(pipeline) => pipeline,
             _ => crate::Pipeline::default(),
         };
-        let stages = pipeline.stages();
-        let overhead = times_power_of_two(pipeline.micro_batch_overhead(), -self.exponent);
-        let bits = exponent_above(overhead) + exponent_above(samples.len() as f64 + stages as f64);
-        let doublings = stages.next_power_of_two().trailing_zeros() as i32;
+        let overhead = times_power_of_two(self.how.micro_batch_overhead.unwrap_or(0.0), -self.exponent);
+        let bits = exponent_above(overhead) + exponent_above(samples.len() as f64 + pipeline.stages() as f64);
+        let doublings = pipeline.stages().next_power_of_two().trailing_zeros() as i32;
         let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
         let objective = match self.how.objective {
             Objective::Step => WholeObjective::Step,
             Objective::MicroBatch => WholeObjective::MicroBatch,
-            Objective::Pipeline(_) => {
+            Objective::Pipeline(pipeline) => {
                 let micro_batch_overhead = times_power_of_two(overhead, scale).round() as u64;
-                WholeObjective::Pipeline { stages, micro_batch_overhead }
+                WholeObjective::Pipeline { pipeline, micro_batch_overhead }
             }
         };
         (costs, objective)
@@ -158,8 +159,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     /// The costs of all samples and the objective, in whole numbers.
-    fn whole_of<W: Weight>(costs: &[W], exponent: i32, objective: Objective) -> (Vec<u64>, WholeObjective) {
-        let how = Capped::new(objective);
+    fn whole_of<W: Weight>(costs: &[W], exponent: i32, how: Capped<'_>) -> (Vec<u64>, WholeObjective) {
         let cap = Cap::new(NonZeroU64::MIN);
         let request = Request::new(NonZeroUsize::MIN, Packing::Capped(cap, how));
         let limits = Limits { tokens: vec![1; costs.len()].into(), max_tokens: 1, extra: None };
@@ -168,14 +168,20 @@ mod tests {
         planner.whole(&(0..costs.len() as u32).collect::<Vec<_>>())
     }
 
-    fn pipeline(overhead: f64) -> Objective {
-        Objective::Pipeline(Pipeline::new(NonZeroU64::new(4).unwrap(), overhead).unwrap())
+    fn four_stages() -> Pipeline {
+        Pipeline::new(NonZeroU64::new(4).unwrap(), NonZeroU64::MIN, None).unwrap()
+    }
+
+    fn pipeline(overhead: f64) -> Capped<'static> {
+        let mut how = Capped::new(Objective::Pipeline(four_stages()));
+        how.micro_batch_overhead = Some(overhead);
+        how
     }
 
     #[test]
     fn costs_are_taken_as_they_are_where_62_bits_hold_them() {
         let costs = [1_u64 << 61, (1 << 60) + 1];
-        assert_eq!(whole_of(&costs, 0, Objective::Step), (costs.to_vec(), WholeObjective::Step));
+        assert_eq!(whole_of(&costs, 0, Capped::new(Objective::Step)), (costs.to_vec(), WholeObjective::Step));
         // Four stages need two bits more, an overhead only what it takes itself.
         let (costs, _) = whole_of(&[1_u64 << 59, (1 << 58) + 1], 0, pipeline(0.0));
         assert_eq!(costs, [1 << 59, (1 << 58) + 1]);
@@ -187,11 +193,11 @@ mod tests {
     fn an_overhead_of_any_size_leaves_room_for_its_sums() {
         // 2^80, paid by 12 micro-batches and 4 stages at most, that is 2^5: 2^85 and one bit more must fit 62 bits.
         let (costs, objective) = whole_of(&[1_u64 << 40; 12], 0, pipeline(2_f64.powi(80)));
-        let expected = WholeObjective::Pipeline { stages: 4, micro_batch_overhead: 1 << 55 };
+        let expected = WholeObjective::Pipeline { pipeline: four_stages(), micro_batch_overhead: 1 << 55 };
         assert_eq!((&costs[..2], objective), (&[1 << 15; 2][..], expected));
         // In the unit of floats that were read as multiples of 2^-10.
         let (costs, objective) = whole_of(&[5_u64 << 10], -10, pipeline(3.0));
-        let expected = WholeObjective::Pipeline { stages: 4, micro_batch_overhead: 3 << 10 };
+        let expected = WholeObjective::Pipeline { pipeline: four_stages(), micro_batch_overhead: 3 << 10 };
         assert_eq!((&costs[..], objective), (&[5 << 10][..], expected));
     }
 }

@@ -1,5 +1,5 @@
 //! What a plan is asked for.
-use crate::{Error, Result, Weights};
+use crate::{Pipeline, Weights};
 use std::num::{NonZeroU64, NonZeroUsize};
 
 /// What a plan is asked for: made by [`Request::new`], then changed field by field.
@@ -117,6 +117,8 @@ impl Default for PadTo {
 pub struct Capped<'a> {
     /// When ranks wait for each other, and so what is to be short.
     pub objective: Objective,
+    /// What every micro-batch costs beside its samples, in the unit of costs.
+    pub micro_batch_overhead: Option<f64>,
     /// Whether every sample takes as many tokens as the longest of its micro-batch.
     pub padded: bool,
     /// A second amount of every sample, with a cap of its own.
@@ -139,6 +141,7 @@ impl Capped<'_> {
     pub fn new(objective: Objective) -> Self {
         Self {
             objective,
+            micro_batch_overhead: None,
             padded: false,
             extra_budget: None,
             carried: None,
@@ -165,53 +168,8 @@ pub enum Objective {
     Step,
     /// Ranks meet at every micro-batch: the costliest first micro-batch, plus the costliest second, and so on.
     MicroBatch,
-    /// Ranks meet once a step and each is a pipeline: the largest Σ(c + o) + (stages − 1) · max(c + o) of a rank's
-    /// costs c, with o the overhead.
+    /// Ranks meet once a step and each is a pipeline: when the last of them ends.
     Pipeline(Pipeline),
-}
-
-/// The pipeline of a rank.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pipeline {
-    stages: u64,
-    micro_batch_overhead: f64,
-}
-
-impl Pipeline {
-    /// The most stages; more are a slip rather than a wish.
-    pub const MOST_STAGES: u64 = 1 << 16;
-
-    /// A pipeline of so many stages, whose every micro-batch costs `micro_batch_overhead` beside its samples, in the
-    /// unit of costs.
-    pub fn new(stages: NonZeroU64, micro_batch_overhead: f64) -> Result<Self> {
-        let stages = stages.get();
-        if stages > Self::MOST_STAGES {
-            return Err(Error::Stages { stages });
-        }
-        if !(micro_batch_overhead >= 0.0 && micro_batch_overhead.is_finite()) {
-            return Err(Error::Overhead { overhead: micro_batch_overhead });
-        }
-        Ok(Self { stages, micro_batch_overhead })
-    }
-
-    /// Stages through which every micro-batch passes, at least 1.
-    #[must_use]
-    pub fn stages(&self) -> u64 {
-        self.stages
-    }
-
-    /// What every micro-batch costs beside its samples.
-    #[must_use]
-    pub fn micro_batch_overhead(&self) -> f64 {
-        self.micro_batch_overhead
-    }
-}
-
-impl Default for Pipeline {
-    /// One stage, which is no pipeline, and no overhead.
-    fn default() -> Self {
-        Self { stages: 1, micro_batch_overhead: 0.0 }
-    }
 }
 
 /// What happens to rollouts that fill no step.

@@ -70,15 +70,17 @@ impl Case {
     pub fn plan(&self) -> Result<Plan, String> {
         let count = |value| NonZeroUsize::new(value).expect("counts are at least 1");
         let total = self.costs.iter().sum::<u64>() as f64;
-        let objective = match self.aim {
-            Aim::Step => Objective::Step,
-            Aim::MicroBatch => Objective::MicroBatch,
+        let (objective, overhead) = match self.aim {
+            Aim::Step => (Objective::Step, None),
+            Aim::MicroBatch => (Objective::MicroBatch, None),
             Aim::Pipeline(stages, share) => {
                 let stages = NonZeroU64::new(stages).expect("counts are at least 1");
-                Objective::Pipeline(Pipeline::new(stages, share * total).map_err(|error| error.to_string())?)
+                let pipeline = Pipeline::new(stages, NonZeroU64::MIN, None).map_err(|error| error.to_string())?;
+                (Objective::Pipeline(pipeline), Some(share * total))
             }
         };
         let mut capped = Capped::new(objective);
+        capped.micro_batch_overhead = overhead;
         capped.padded = self.padded;
         capped.extra_budget =
             self.extra.as_ref().map(|(amounts, cap)| ExtraBudget { amounts, cap: cap.unsigned_abs() });
