@@ -26,8 +26,9 @@ impl Draft {
         let ranks = Ranks::new(&parts, problem.objective.stages());
         let time = match problem.objective {
             WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
-            _ => ranks.time(&batches) + problem.overhead(batches.len()),
+            _ => ranks.time(&batches),
         };
+        let time = time + problem.overhead(batches.len());
         Self { batches, ranks, time }
     }
 
@@ -55,7 +56,7 @@ impl Draft {
         for part in of_rank {
             let mut part = part.to_vec();
             part.sort_by_key(|&position| Reverse((cost(position), position)));
-            if matches!(problem.objective, WholeObjective::Pipeline { .. }) {
+            if matches!(problem.objective, WholeObjective::Pipeline(_)) {
                 part = cheap_at_both_ends(&part);
             }
             for position in part {

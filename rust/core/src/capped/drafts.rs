@@ -12,7 +12,7 @@ const STARTS: usize = 3;
 /// Rows within one part in so many of their mean are even.
 const EVEN: u64 = 400;
 
-/// The shortest of several starts, each with as many micro-batches as its objective may want.
+/// The shortest of several starts of so many micro-batches; for a pipeline, also of more.
 pub(crate) fn drafts(
     problem: &StepProblem<'_>,
     samples: &Samples,
@@ -24,7 +24,7 @@ pub(crate) fn drafts(
         let alone: Vec<u32> = (0..count as u32).collect();
         return vec![Draft::new(samples.batches(&alone, count), problem)];
     }
-    if let WholeObjective::Pipeline { .. } = problem.objective {
+    if let WholeObjective::Pipeline(_) = problem.objective {
         return pipeline_drafts(problem, samples, packed, count);
     }
     let mut drafts = Vec::new();
@@ -63,6 +63,7 @@ fn pipeline_drafts(
     let more = std::iter::successors(Some(count), |&count| {
         (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
     });
+    let more = more.take(if problem.counts.exactly.is_some() { 1 } else { usize::MAX });
     for count in more.take_while(|&count| count <= samples.len()) {
         let worth_while = |bound: u64| {
             drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)

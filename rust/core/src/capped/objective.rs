@@ -9,26 +9,20 @@ pub(crate) enum WholeObjective {
     Step,
     /// Ranks meet at every micro-batch: the costliest first micro-batch, plus the costliest second, and so on.
     MicroBatch,
-    /// Ranks meet once a step and each is a pipeline: the largest Σ(c + o) + (stages − 1) · max(c + o) of a rank's
-    /// costs c, with o the overhead.
-    Pipeline {
-        /// Of every rank.
-        pipeline: Pipeline,
-        /// What every micro-batch costs beside its samples.
-        micro_batch_overhead: u64,
-    },
+    /// Ranks meet once a step and each is a pipeline: the largest Σ c + (stages − 1) · max c of a rank's costs c, with their
+    /// overhead.
+    Pipeline(Pipeline),
 }
 
 impl WholeObjective {
     /// Stages through which a rank's micro-batches pass.
     pub(crate) fn stages(self) -> u64 {
-        if let Self::Pipeline { pipeline, .. } = self { pipeline.stages() } else { 1 }
+        if let Self::Pipeline(pipeline) = self { pipeline.stages() } else { 1 }
     }
 
-    /// What a rank's time gains from `micro_batches` of them, whatever is in them.
-    pub(crate) fn overhead(self, micro_batches: usize) -> u64 {
-        let Self::Pipeline { pipeline, micro_batch_overhead } = self else { return 0 };
-        micro_batch_overhead * (micro_batches as u64 + pipeline.stages() - 1)
+    /// How often a rank pays an overhead that each of `micro_batches` has.
+    pub(crate) fn overheads(self, micro_batches: usize) -> u64 {
+        micro_batches as u64 + self.stages() - 1
     }
 
     /// No plan of `count` micro-batches is shorter, their overhead left out: a rank carries the mean at least, its
@@ -48,7 +42,7 @@ mod tests {
 
     fn pipeline() -> Whole {
         let pipeline = Pipeline::new(NonZeroU64::new(4).unwrap(), NonZeroU64::MIN, None).unwrap();
-        Whole::Pipeline { pipeline, micro_batch_overhead: 5 }
+        Whole::Pipeline(pipeline)
     }
 
     #[test]
@@ -66,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_micro_batch_and_every_further_stage_has_its_overhead() {
-        assert_eq!(pipeline().overhead(7), 5 * (7 + 3));
-        assert_eq!(Whole::Step.overhead(7), 0);
+        assert_eq!(pipeline().overheads(7), 7 + 3);
+        assert_eq!(Whole::Step.overheads(7), 7);
     }
 }
