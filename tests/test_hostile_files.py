@@ -214,6 +214,8 @@ LYING = {
     "no header": (npy("[" * 5000), "found a fault"),
     "nested header": (npy("(" * 60000), "found a fault"),
     "signs in a row": (npy("-" * 9000), "found a header that is nested too deeply|found a fault"),
+    "escape": (npy(f"{header((2,))}\\d"), "found a header that NumPy does not write"),
+    "number and word": (npy("{'shape': (1if 1else 2,)}"), "found a header that NumPy does not write"),
     "code": (npy("{'descr': '<i8', 'fortran_order': False, 'shape': exit()}"), "found a fault"),
     "two dimensions": (npy(header((2, 1), fortran_order=True), b"\0" * 16), "one dimension, found shape"),
     "boolean": (npy(header((2,), "|b1"), b"\2\0"), "found a value that is neither true nor false"),

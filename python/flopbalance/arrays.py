@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import math
 import re
 import struct
@@ -33,6 +34,9 @@ _FAULTS = (
 )
 _PARSERS_OWN = (None, errno.EINVAL)
 """Numbers of errors that parsers raise: of their own, and of places before the beginning of a file."""
+
+_NO_LITERAL = re.compile(rb"\\|\d[A-Za-z_]")
+"""Forms that draw a warning from the parser of Python's literals, as headers are; arrays of plain numbers need none."""
 
 _KINDS = {b"{": "JSON text", b"[": "JSON text", b"\x93NUMPY": "a single .npy array"}
 """First bytes of what people take for archives."""
@@ -76,8 +80,12 @@ def read_array(stream: IO[bytes]) -> npt.NDArray[Any]:
     """
     if np.lib.format.read_magic(stream) != (1, 0):  # others are for headers of records
         raise _FaultError("an array of records")
+    size_of_header = stream.read(2)
+    header = stream.read(int.from_bytes(size_of_header, "little"))
+    if _NO_LITERAL.search(header):
+        raise _FaultError("a header that NumPy does not write")
     try:
-        shape, column_major, dtype = np.lib.format.read_array_header_1_0(stream)
+        shape, column_major, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(size_of_header + header))
     except MemoryError:  # Python's word for a text of some thousand signs that is nested too deeply
         raise _FaultError("a header that is nested too deeply") from None
     if dtype.hasobject:

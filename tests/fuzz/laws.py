@@ -720,5 +720,6 @@ def validated(call: Call) -> None:
 def synthetic(call: Call) -> None:
     if call.refusal is None:
         lengths, ids = call.answer
-        must(len(lengths) == len(ids) == call.given["prompts"] * call.given["answers_per_prompt"], "as many samples")
+        count = math.prod(int(call.given[name]) for name in ("prompts", "answers_per_prompt"))
+        must(len(lengths) == len(ids) == count, "as many samples")
         must(bool((lengths >= 1).all() and (lengths <= call.given["max_tokens"]).all()), "lengths are within the limit")

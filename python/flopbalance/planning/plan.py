@@ -175,8 +175,8 @@ def plan(
     -----
     O(n log n) time and O(n) space; ``packing="capped"`` takes O(n effort) on top. The GIL is released.
 
-    ``packing="capped"`` never puts two samples or more above the cap, and makes as few micro-batches as first fit
-    decreasing needs, rounded up for the ranks (a pipeline may have more). It is a descent from several starts and need
+    ``packing="capped"`` never puts two samples or more above the cap, and makes no more micro-batches than first
+    fit decreasing needs, rounded up for the ranks (a pipeline may have more). It is a descent from several starts and need
     not find the optimum: with lengths L = 48, 83, 42, 91, 89, 18, costs 100 L + L², a cap of 198 and two ranks it ends
     at 34,134 for ``objective="micro-batch"`` where 32,570 is possible.
 

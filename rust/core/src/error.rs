@@ -289,6 +289,26 @@ pub enum Error {
         /// Micro-batches per rank come in multiples of this.
         micro_batch_multiple: usize,
     },
+    /// A number of micro-batches that is none of those that it may be.
+    NoCount {
+        /// Micro-batches per rank that were asked for.
+        exactly: usize,
+        /// Of what they must be a multiple.
+        multiple: usize,
+        /// What they must not be below.
+        at_least: usize,
+    },
+    /// A step that does not fit into as many micro-batches as were asked for.
+    TooFewMicroBatches {
+        /// Which step.
+        step: usize,
+        /// Micro-batches per rank that were asked for.
+        exactly: usize,
+        /// Data-parallel ranks.
+        dp_size: usize,
+        /// Micro-batches that the caps need, of all ranks.
+        packed: usize,
+    },
     /// A step that would have to repeat its samples too often.
     TooManyRepeats {
         /// Which step.
@@ -348,6 +368,7 @@ impl Error {
             | Self::EmptyMicroBatch { .. }
             | Self::NoMultiple { .. }
             | Self::Shortage { .. }
+            | Self::TooFewMicroBatches { .. }
             | Self::TooManyRepeats { .. } => Kind::Schedule,
             _ => Kind::Value,
         }
@@ -532,6 +553,20 @@ impl Error {
                 name("dp_size"),
                 name("micro_batch_multiple"),
                 dp_size.saturating_mul(*micro_batch_multiple)
+            ),
+            Self::NoCount { exactly, multiple, at_least } if exactly % multiple != 0 => {
+                write!(f, "{} must be a multiple of {multiple}, got {exactly}", name("exactly"))
+            }
+            Self::NoCount { exactly, at_least, .. } => {
+                write!(f, "{} must be >= {} = {at_least}, got {exactly}", name("exactly"), name("at_least"))
+            }
+            Self::TooFewMicroBatches { step, exactly, dp_size, packed } => write!(
+                f,
+                "{} must be at least {} for step {step}, whose samples need {packed} micro-batches of {} = {dp_size} ranks, \
+                 got {exactly}",
+                name("exactly"),
+                packed.div_ceil(*dp_size),
+                name("dp_size")
             ),
             Self::TooManyRepeats { step, needed, most, dp_size, micro_batch_multiple } => write!(
                 f,

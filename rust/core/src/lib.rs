@@ -68,6 +68,7 @@ pub use partition::{PartSizes, karmarkar_karp};
 pub use permutation::inverse;
 pub use pipeline::{Pipeline, simulate_pipeline};
 pub use plan::{
-    Cap, Capped, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Request, Schedule, plan,
+    Cap, Capped, Counts, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Request, Schedule,
+    plan,
 };
 pub use weights::Weights;

@@ -85,10 +85,12 @@ impl Pipeline {
         3 * self.chunks
     }
 
-    /// No rank's pipeline ends sooner, times [`Pipeline::parts`]: the last stage starts once the first micro-batch has come
-    /// to it, does all of the work, and the last micro-batch has to go back from it; and the costliest goes both ways alone.
+    /// No pipeline whose micro-batches come to a sum ends sooner, times [`Pipeline::parts`]: the last stage starts once the
+    /// first of them has come to it, does all of the work, and the last has to go back from it; and while the costliest goes
+    /// through all stages and back, the others pass the first stage before or after it, with a chunk forward at least.
     pub(crate) fn least(&self, sum: u64, cheapest: u64, costliest: u64) -> u64 {
-        (self.parts() * sum + 3 * (self.stages - 1) * cheapest).max(self.parts() * self.stages * costliest)
+        let alone = self.parts() * self.stages * costliest + (sum - costliest);
+        (self.parts() * sum + 3 * (self.stages - 1) * cheapest).max(alone)
     }
 
     /// Refuses counts of micro-batches that are not whole groups.
@@ -367,8 +369,8 @@ mod tests {
             let (time, parts) = (end(&costs, pipeline), pipeline.parts());
             let (sum, p) = (costs.iter().sum::<u64>(), pipeline.stages);
             let [least, most] = [costs.iter().min(), costs.iter().max()].map(|cost| cost.copied().unwrap_or(0));
-            prop_assert!(time >= parts * sum + 3 * (p - 1) * least);
-            prop_assert!(time >= parts * p * most);
+            prop_assert!(time >= pipeline.least(sum, least, most));
+            prop_assert!(pipeline.least(sum, least, most) >= parts * sum.max(p * most));
             prop_assert!(time <= parts * p * sum);
         }
 

@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_sample_is_placed_once_within_the_limits_in_as_many_micro_batches_as_needed(case in case()) {
+    fn every_sample_is_placed_once_within_the_limits_in_no_more_micro_batches_than_first_fit_decreasing_needs(case in case()) {
         let unit = case.dp_size * case.multiple;
         let count = first_fit_decreasing(&case).next_multiple_of(unit);
         let Ok(plan) = case.plan() else {
@@ -77,11 +77,7 @@ proptest! {
         prop_assert!(placed.into_iter().eq(0..case.lengths.len() as u32));
         prop_assert!(batches.iter().all(|batch| !batch.is_empty() && case.holds(batch) && batch.is_sorted()));
         prop_assert!(batches.len() % unit == 0);
-        if matches!(case.aim, Aim::Pipeline(..)) {
-            prop_assert!(batches.len() >= count);
-        } else {
-            prop_assert_eq!(batches.len(), count);
-        }
+        prop_assert!(batches.len() <= count || matches!(case.aim, Aim::Pipeline(..)));
     }
 
     #[test]

@@ -25,20 +25,26 @@ impl Draft {
         let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
         let parts = partition(&costs, problem.dp_size, true);
         let mut ranks = Ranks::new(&parts);
-        if let WholeObjective::Pipeline { .. } = problem.objective {
+        if let WholeObjective::Pipeline(_) = problem.objective {
             ranks.iter_mut().for_each(cheap_at_both_ends);
         }
-        let time = match problem.objective {
-            WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
-            objective => ranks.time(&batches, &mut Clock::of(objective)),
-        };
-        Self { batches, ranks, time }
+        Self::on_ranks(batches, ranks, problem)
     }
 
     /// Micro-batches that stand rank by rank in the order in which ranks run them.
     pub fn in_order(batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
         let ranks = Ranks::in_order(batches.len(), problem.dp_size);
-        let time = ranks.time(&batches, &mut Clock::of(problem.objective));
+        Self::on_ranks(batches, ranks, problem)
+    }
+
+    /// For [`WholeObjective::MicroBatch`], micro-batches that are sorted into rows.
+    fn on_ranks(batches: Vec<MicroBatch>, ranks: Ranks, problem: &StepProblem<'_>) -> Self {
+        let time = if problem.objective == WholeObjective::MicroBatch {
+            let overheads = problem.micro_batch_overhead.unwrap_or(0) * (batches.len() / problem.dp_size) as u64;
+            row_time(&batches, problem.dp_size) + overheads
+        } else {
+            ranks.time(&batches, &mut Clock::of(problem))
+        };
         Self { batches, ranks, time }
     }
 
@@ -47,7 +53,7 @@ impl Draft {
             Rows::new(&mut self.batches, problem.dp_size).level(search);
             *self = Self::new(std::mem::take(&mut self.batches), problem);
         } else {
-            let mut clock = Clock::of(problem.objective);
+            let mut clock = Clock::of(problem);
             level_ranks(search, &mut self.batches, &mut self.ranks, &mut clock);
             self.time = self.ranks.time(&self.batches, &mut clock);
         }
@@ -66,7 +72,7 @@ impl Draft {
         let mut groups = Groups::default();
         for part in of_rank {
             let mut part = part.to_vec();
-            if !matches!(problem.objective, WholeObjective::Pipeline { .. }) {
+            if !matches!(problem.objective, WholeObjective::Pipeline(_)) {
                 part.sort_by_key(|&position| Reverse((cost(position), position)));
             }
             for position in part {

@@ -14,7 +14,7 @@ pub(super) const STARTS: usize = 3;
 /// Rows within one part in so many of their mean are even.
 const EVEN: u64 = 400;
 
-/// The shortest of several starts, each with as many micro-batches as its objective may want.
+/// The shortest of several starts of so many micro-batches; for a pipeline, also of more.
 pub(crate) fn drafts(
     problem: &StepProblem<'_>,
     samples: &Samples,
@@ -26,8 +26,8 @@ pub(crate) fn drafts(
         let alone: Vec<u32> = (0..count as u32).collect();
         return vec![Draft::new(samples.batches(&alone, count), problem)];
     }
-    if let WholeObjective::Pipeline { .. } = problem.objective {
-        return pipeline_drafts(problem, samples, packed, count);
+    if let WholeObjective::Pipeline(pipeline) = problem.objective {
+        return pipeline_drafts(problem, pipeline, samples, packed, count);
     }
     let mut drafts = Vec::new();
     let mut add = |mut batches: Vec<MicroBatch>| {

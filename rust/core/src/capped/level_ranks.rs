@@ -165,7 +165,7 @@ impl Pair<'_> {
     /// The time of a rank once one of its micro-batches has another cost.
     fn time_after(&mut self, search: &mut Search<'_>, rank: usize, changed: u32, cost: u64) -> u64 {
         let Self { batches, ranks, times, clock, .. } = self;
-        if let Clock::Sum = clock {
+        if clock.pipeline().is_none() {
             return times[rank] - batches[changed as usize].cost() + cost;
         }
         search.spend(clock.lookups(ranks[rank].len()));
@@ -260,7 +260,7 @@ struct Alone<'a> {
 impl Alone<'_> {
     /// Exchanges the two micro-batches whose exchange helps most.
     fn reorder(&mut self, search: &mut Search<'_>) -> bool {
-        if let Clock::Sum = self.clock {
+        if self.clock.pipeline().is_none() {
             return false;
         }
         let count = self.of_rank.len();
@@ -286,7 +286,7 @@ impl Alone<'_> {
 
     /// A trade between two of the rank's micro-batches.
     fn trade(&mut self, search: &mut Search<'_>) -> bool {
-        if let Clock::Sum = self.clock {
+        if self.clock.pipeline().is_none() {
             return false;
         }
         let mut costliest_first = self.of_rank.to_vec();

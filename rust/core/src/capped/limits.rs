@@ -37,6 +37,12 @@ pub(crate) struct Load {
     extra: u64,
 }
 
+impl Load {
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+}
+
 impl Room {
     /// The room of the samples in the given order.
     pub fn new(lengths: &[i64], costs: &[u64], limits: &Caps<'_>, order: &[u32]) -> Self {
@@ -63,6 +69,12 @@ impl Room {
     /// The token cap where it is the only limit, on a plain sum.
     pub fn only_cap(&self) -> Option<i64> {
         (!self.padded && self.extra.is_empty()).then_some(self.max_tokens as i64)
+    }
+
+    /// Every amount of which a micro-batch of two samples or more holds no larger sum than a cap.
+    pub fn amounts(&self) -> impl Iterator<Item = (&[u64], u64)> {
+        let extra = self.has_extra().then_some((&self.extra[..], self.max_extra));
+        std::iter::once((&self.lengths[..], self.max_tokens)).chain(extra)
     }
 
     pub fn has_extra(&self) -> bool {

@@ -16,6 +16,7 @@ mod cheapest;
 mod clock;
 mod draft;
 mod drafts;
+mod fewest;
 mod level_ranks;
 mod level_rows;
 mod limits;
@@ -25,9 +26,11 @@ mod samples;
 mod starts;
 mod trade;
 
-use crate::Groups;
 use crate::interrupt::Work;
+use crate::{Counts, Groups};
+use draft::Draft;
 use drafts::drafts;
+use fewest::in_fewest_rows;
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
 use samples::Samples;
@@ -47,8 +50,12 @@ pub(crate) struct StepProblem<'a> {
     pub dp_size: usize,
     /// Micro-batches per rank come in multiples of this.
     pub multiple: usize,
+    /// How many they are beside that.
+    pub counts: Counts,
     /// What is to be short.
     pub objective: WholeObjective,
+    /// What every micro-batch costs beside its samples; with one, there may be more of them than the fewest.
+    pub micro_batch_overhead: Option<u64>,
     /// Look-ups per sample, of 16,384 at most, that the search may spend on each of its starts.
     pub effort: u64,
 }
@@ -56,27 +63,54 @@ pub(crate) struct StepProblem<'a> {
 impl StepProblem<'_> {
     /// No plan of so many micro-batches is shorter.
     fn bound(&self, count: usize) -> u64 {
-        self.objective.bound(self.costs, self.dp_size, count)
+        self.objective.bound(self.costs, self.dp_size, count, self.micro_batch_overhead.unwrap_or(0))
+    }
+
+    /// The fewest micro-batches of all ranks, where the limits need so many.
+    fn fewest(&self, packed: usize) -> Result<usize, NoPlan> {
+        let Counts { exactly, at_least } = self.counts;
+        let of_rank = exactly.unwrap_or(at_least).get();
+        let count = self.dp_size.saturating_mul(of_rank);
+        if exactly.is_some() {
+            return if packed <= count { Ok(count) } else { Err(NoPlan::TooFew { packed }) };
+        }
+        let unit = self.dp_size.saturating_mul(self.multiple);
+        Ok(packed.max(count).checked_next_multiple_of(unit).unwrap_or(usize::MAX))
+    }
+
+    /// Numbers of micro-batches that may make a short plan, from the fewest on: one by one first, then in larger steps.
+    fn counts(&self, fewest: usize, most: usize) -> impl Iterator<Item = usize> {
+        let unit = self.dp_size * self.multiple;
+        let next = move |&(tried, count): &(usize, usize)| {
+            let more = if tried < ONE_BY_ONE { 1 } else { count / 4 };
+            Some((tried + 1, (count + more).checked_next_multiple_of(unit)?))
+        };
+        // A pipeline's starts look at more by themselves.
+        let only_fewest = self.counts.exactly.is_some()
+            || self.micro_batch_overhead.is_none()
+            || matches!(self.objective, WholeObjective::Pipeline(_));
+        let counts = std::iter::successors(Some((1, fewest)), next).map(|(_, count)| count);
+        counts.take(if only_fewest { 1 } else { usize::MAX }).take_while(move |&count| count <= most)
     }
 }
 
-/// A step has fewer samples than micro-batches.
+/// Why a step has no plan. `packed` micro-batches are what the limits need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shortage {
-    /// Micro-batches that the limits need.
-    pub packed: usize,
-    /// Micro-batches after alignment, and so the samples that would do.
-    pub needed: usize,
+pub(crate) enum NoPlan {
+    /// It has fewer samples than the `needed` micro-batches.
+    Shortage { packed: usize, needed: usize },
+    /// It must have fewer micro-batches than that.
+    TooFew { packed: usize },
 }
 
 /// Plans one step: the micro-batches of every rank, rank by rank, as many on each.
 ///
-/// No micro-batch of two samples or more exceeds a limit, none is empty, and there are as few as first fit decreasing
-/// needs, rounded up to a multiple of `dp_size * multiple` (for a pipeline, at least as many). The ranks get
+/// No micro-batch of two samples or more exceeds a limit, none is empty, and there are as few as were found to do, rounded
+/// up to a multiple of `dp_size * multiple` (for a pipeline, at least as many). The ranks get
 /// their parts, heaviest first, in the order of `least_first`: by what they were given in earlier steps.
 ///
 /// # Errors
-/// [`Shortage`] when the step holds fewer samples than that.
+/// [`NoPlan`] when the step holds fewer samples than that, or needs more micro-batches than it may have.
 ///
 /// # Complexity
 /// **O(n log² n)** time for the starts and at most `effort` look-ups per sample for each.
@@ -84,29 +118,43 @@ pub(crate) struct Shortage {
 /// # Literature
 /// D. S. Johnson, *Near-optimal bin packing algorithms*, 1973 (first fit decreasing); R. L. Graham, *Bounds on
 /// multiprocessing timing anomalies*, 1969 (costliest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
-pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, Shortage> {
+pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, NoPlan> {
     let samples = Samples::new(problem.lengths, problem.costs, &problem.caps);
-    let packed = first_fit_decreasing(&samples);
     let unit = problem.dp_size.saturating_mul(problem.multiple);
-    let count = packed.len().max(1).checked_next_multiple_of(unit).unwrap_or(usize::MAX);
+    let packed = in_fewest_rows(&samples, first_fit_decreasing(&samples), unit);
+    let count = problem.fewest(packed.len())?;
     if count > samples.len() {
-        return Err(Shortage { packed: packed.len(), needed: count });
+        return Err(NoPlan::Shortage { packed: packed.len(), needed: count });
     }
-    let mut drafts = drafts(problem, &samples, packed, count);
-    let mut best = u64::MAX;
-    for draft in &mut drafts {
-        let bound = problem.bound(draft.batches.len());
-        let tolerance = (bound >> TOLERANCE).max(1);
-        if best < bound + tolerance {
-            continue;
+    let mut best: Option<Draft> = None;
+    let mut in_vain = 0;
+    for count in problem.counts(count, samples.len()) {
+        let before = best.as_ref().map(|best| best.time);
+        for mut draft in drafts(problem, &samples, packed.clone(), count) {
+            let bound = problem.bound(draft.batches.len());
+            let tolerance = (bound >> TOLERANCE).max(1);
+            if best.as_ref().is_some_and(|best| best.time < bound + tolerance) {
+                continue;
+            }
+            let lookups = problem.effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
+            draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance, work: Work::default() });
+            if best.as_ref().is_none_or(|best| draft.time < best.time) {
+                best = Some(draft);
+            }
         }
-        let lookups = problem.effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
-        draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance, work: Work::default() });
-        best = best.min(draft.time);
+        in_vain = if before == best.as_ref().map(|best| best.time) { in_vain + 1 } else { 0 };
+        if in_vain == IN_VAIN {
+            break;
+        }
     }
-    let best = drafts.iter().min_by_key(|draft| draft.time);
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }
+
+/// Numbers of micro-batches that are tried one after the other, before larger steps.
+const ONE_BY_ONE: usize = 8;
+
+/// Numbers of micro-batches in a row that make no shorter plan, after which no more are tried.
+const IN_VAIN: usize = 3;
 
 /// Samples beyond this many add nothing to the effort: larger steps are even from the start, and end in time.
 const MOST_COUNTED: usize = 1 << 14;

@@ -1,10 +1,10 @@
 //! Planning within the cap, step by step: whole costs for the search, repeats where samples are short, and what ranks
 //! carry from one step to the next.
-use crate::capped::{Caps, Shortage, StepProblem, WholeObjective, plan_step};
+use crate::capped::{Caps, NoPlan, StepProblem, WholeObjective, plan_step};
 use crate::measure::check_overhead;
 use crate::plan::carried::Carried;
 use crate::plan::limits::Limits;
-use crate::plan::request::{Capped, Objective, OnShortage, Request};
+use crate::plan::request::{Capped, Counts, Objective, OnShortage, Request};
 use crate::plan::schedule::Step;
 use crate::steps::{Steps, gather};
 use crate::weights::{Weight, exponent_above, times_power_of_two, whole};
@@ -35,8 +35,28 @@ pub(crate) fn plan_capped<'a, W: Weight, S: Weight + From<W>>(
     how: &Capped<'_>,
 ) -> Result<Vec<Step<'a>>> {
     check_overhead(how.micro_batch_overhead.unwrap_or(0.0))?;
-    let mut planner = Planner { limits, costs, exponent, request, how, carried };
+    let multiple = multiple(request, how)?;
+    let mut planner = Planner { limits, costs, exponent, request, how, multiple, carried };
+    steps.plan_each(|number, samples| planner.refuse_overfull(number, samples))?;
     steps.plan_each(|number, samples| planner.step(number, samples))
+}
+
+/// What micro-batches per rank are a multiple of: what was asked for, and the group of an interleaved pipeline.
+fn multiple(request: &Request<'_>, how: &Capped<'_>) -> Result<usize> {
+    let group = if let Objective::Pipeline(pipeline) = how.objective { pipeline.multiple() as usize } else { 1 };
+    let given = request.micro_batch_multiple.get();
+    let multiple = (given / common_divisor(given, group)).saturating_mul(group);
+    let Counts { exactly, at_least } = how.counts;
+    match exactly.map(NonZeroUsize::get) {
+        Some(exactly) if exactly % multiple != 0 || exactly < at_least.get() => {
+            Err(Error::NoCount { exactly, multiple, at_least: at_least.get() })
+        }
+        _ => Ok(multiple),
+    }
+}
+
+fn common_divisor(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { common_divisor(other, one % other) }
 }
 
 struct Planner<'a, W, S> {
@@ -45,6 +65,7 @@ struct Planner<'a, W, S> {
     exponent: i32,
     request: &'a Request<'a>,
     how: &'a Capped<'a>,
+    multiple: usize,
     carried: Carried<S>,
 }
 
@@ -53,22 +74,42 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
         let mut samples = Cow::Borrowed(samples);
         memory::ensure(samples.len(), self.peak())?;
         let mut planned = self.plan(&samples);
-        if let (Err(shortage), OnShortage::Repeat) = (&planned, self.how.on_shortage) {
-            self.repeat(step, &mut samples, shortage.needed)?;
+        if let (&Err(NoPlan::Shortage { needed, .. }), OnShortage::Repeat) = (&planned, self.how.on_shortage) {
+            self.repeat(step, &mut samples, needed)?;
             planned = self.plan(&samples);
         }
-        let (dp_size, micro_batch_multiple) = (self.request.dp_size, self.request.micro_batch_multiple.get());
-        let micro_batches = planned.map_err(|Shortage { packed, needed }| Error::Shortage {
-            step,
-            samples: samples.len(),
-            packed,
-            needed,
-            dp_size: dp_size.get(),
-            micro_batch_multiple,
+        let dp_size = self.request.dp_size;
+        let micro_batches = planned.map_err(|no_plan| match no_plan {
+            NoPlan::Shortage { packed, needed } => Error::Shortage {
+                step,
+                samples: samples.len(),
+                packed,
+                needed,
+                dp_size: dp_size.get(),
+                micro_batch_multiple: self.multiple,
+            },
+            NoPlan::TooFew { packed } => self.too_few(step, packed),
         })?;
         let of_rank = NonZeroUsize::new(micro_batches.len() / dp_size).unwrap_or(NonZeroUsize::MIN);
         let ranks = Groups::runs(micro_batches.len(), of_rank);
         Ok(Step { samples, micro_batches, ranks })
+    }
+
+    /// Refuses a step of more tokens than fit into as many micro-batches as were asked for, before any is planned.
+    fn refuse_overfull(&self, step: usize, samples: &[u32]) -> Result<()> {
+        let Some(exactly) = self.how.counts.exactly else { return Ok(()) };
+        let most = self.limits.max_tokens as u64;
+        // One above the cap sits alone, and so counts as a whole cap.
+        let tokens = samples.iter().map(|&sample| (self.limits.tokens[sample as usize] as u64).min(most));
+        let packed = tokens.map(u128::from).sum::<u128>().div_ceil(u128::from(most.max(1)));
+        let packed = usize::try_from(packed).unwrap_or(usize::MAX);
+        let fits = packed <= exactly.get().saturating_mul(self.request.dp_size.get());
+        if fits { Ok(()) } else { Err(self.too_few(step, packed)) }
+    }
+
+    fn too_few(&self, step: usize, packed: usize) -> Error {
+        let exactly = self.how.counts.exactly.map_or(0, NonZeroUsize::get);
+        Error::TooFewMicroBatches { step, exactly, dp_size: self.request.dp_size.get(), packed }
     }
 
     fn peak(&self) -> usize {
@@ -76,10 +117,10 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     }
 
     /// Plans some samples and adds what the ranks get to what they carry.
-    fn plan(&mut self, samples: &[u32]) -> std::result::Result<Groups, Shortage> {
+    fn plan(&mut self, samples: &[u32]) -> std::result::Result<Groups, NoPlan> {
         let Limits { tokens, max_tokens, extra } = self.limits;
         let extra = extra.as_ref().map(|(amounts, cap)| (gather(amounts, samples), *cap));
-        let (whole, objective) = self.whole(samples);
+        let (whole, micro_batch_overhead) = self.whole(samples);
         let problem = StepProblem {
             lengths: &gather(tokens, samples),
             costs: &whole,
@@ -89,8 +130,14 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 extra: extra.as_ref().map(|(amounts, cap)| (&amounts[..], *cap)),
             },
             dp_size: self.request.dp_size.get(),
-            multiple: self.request.micro_batch_multiple.get(),
-            objective,
+            multiple: self.multiple,
+            counts: self.how.counts,
+            objective: match self.how.objective {
+                Objective::Step => WholeObjective::Step,
+                Objective::MicroBatch => WholeObjective::MicroBatch,
+                Objective::Pipeline(pipeline) => WholeObjective::Pipeline(pipeline),
+            },
+            micro_batch_overhead,
             effort: self.how.effort,
         };
         if samples.len() >= problem.dp_size {
@@ -105,29 +152,18 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
         Ok(planned)
     }
 
-    /// The costs of some samples, and the objective, in whole numbers of these samples alone, so that no other step
-    /// decides what is rounded here.
-    fn whole(&self, samples: &[u32]) -> (Vec<u64>, WholeObjective) {
-        let pipeline = match self.how.objective {
-            Objective::Pipeline(pipeline) => pipeline,
-            _ => crate::Pipeline::default(),
-        };
-        let overhead = times_power_of_two(self.how.micro_batch_overhead.unwrap_or(0.0), -self.exponent);
+    /// The costs of some samples, and the overhead of a micro-batch, in whole numbers of these samples alone, so that no
+    /// other step decides what is rounded here.
+    fn whole(&self, samples: &[u32]) -> (Vec<u64>, Option<u64>) {
         let doublings = match self.how.objective {
-            Objective::Pipeline(_) => exponent_above((pipeline.stages() * pipeline.parts()) as f64),
+            Objective::Pipeline(pipeline) => exponent_above((pipeline.stages() * pipeline.parts()) as f64),
             _ => 0,
         };
-        let bits = exponent_above(overhead) + exponent_above(samples.len() as f64) + doublings;
-        let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, (overhead > 0.0).then_some(bits));
-        let objective = match self.how.objective {
-            Objective::Step => WholeObjective::Step,
-            Objective::MicroBatch => WholeObjective::MicroBatch,
-            Objective::Pipeline(pipeline) => {
-                let micro_batch_overhead = times_power_of_two(overhead, scale).round() as u64;
-                WholeObjective::Pipeline { pipeline, micro_batch_overhead }
-            }
-        };
-        (costs, objective)
+        let overhead = self.how.micro_batch_overhead.map(|overhead| times_power_of_two(overhead, -self.exponent));
+        let bits = |overhead| exponent_above(overhead) + exponent_above(samples.len() as f64) + doublings;
+        let more = overhead.filter(|&overhead| overhead > 0.0).map(bits);
+        let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, more);
+        (costs, overhead.map(|overhead| times_power_of_two(overhead, scale).round() as u64))
     }
 
     /// Adds the cheapest samples of a step to it, over and over, until there are `needed`.
@@ -138,7 +174,7 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 needed,
                 most: MOST_REPEATED,
                 dp_size: self.request.dp_size.get(),
-                micro_batch_multiple: self.request.micro_batch_multiple.get(),
+                micro_batch_multiple: self.multiple,
             });
         }
         memory::ensure(needed, self.peak())?;
@@ -161,13 +197,13 @@ mod tests {
     use crate::plan::request::{Cap, Packing};
     use std::num::NonZeroU64;
 
-    /// The costs of all samples and the objective, in whole numbers.
-    fn whole_of<W: Weight>(costs: &[W], exponent: i32, how: Capped<'_>) -> (Vec<u64>, WholeObjective) {
+    /// The costs of all samples and the overhead, in whole numbers.
+    fn whole_of<W: Weight>(costs: &[W], exponent: i32, how: Capped<'_>) -> (Vec<u64>, Option<u64>) {
         let cap = Cap::new(NonZeroU64::MIN);
         let request = Request::new(NonZeroUsize::MIN, Packing::Capped(cap, how));
         let limits = Limits { tokens: vec![1; costs.len()].into(), max_tokens: 1, extra: None };
         let carried = Carried::<W>::none();
-        let planner = Planner { limits: &limits, costs, exponent, request: &request, how: &how, carried };
+        let planner = Planner { limits: &limits, costs, exponent, request: &request, how: &how, multiple: 1, carried };
         planner.whole(&(0..costs.len() as u32).collect::<Vec<_>>())
     }
 
@@ -184,7 +220,7 @@ mod tests {
     #[test]
     fn costs_are_taken_as_they_are_where_62_bits_hold_them() {
         let costs = [1_u64 << 61, (1 << 60) + 1];
-        assert_eq!(whole_of(&costs, 0, Capped::new(Objective::Step)), (costs.to_vec(), WholeObjective::Step));
+        assert_eq!(whole_of(&costs, 0, Capped::new(Objective::Step)), (costs.to_vec(), None));
         // Four stages need two bits more, an overhead only what it takes itself.
         let (costs, _) = whole_of(&[1_u64 << 59, (1 << 58) + 1], 0, pipeline(0.0));
         assert_eq!(costs, [1 << 59, (1 << 58) + 1]);
@@ -195,12 +231,10 @@ mod tests {
     #[test]
     fn an_overhead_of_any_size_leaves_room_for_its_sums() {
         // 2^80, paid by 12 micro-batches and 4 stages at most, that is 2^5: 2^85 and one bit more must fit 62 bits.
-        let (costs, objective) = whole_of(&[1_u64 << 40; 12], 0, pipeline(2_f64.powi(80)));
-        let expected = WholeObjective::Pipeline { pipeline: four_stages(), micro_batch_overhead: 1 << 55 };
-        assert_eq!((&costs[..2], objective), (&[1 << 15; 2][..], expected));
+        let (costs, overhead) = whole_of(&[1_u64 << 40; 12], 0, pipeline(2_f64.powi(80)));
+        assert_eq!((&costs[..2], overhead), (&[1 << 15; 2][..], Some(1 << 55)));
         // In the unit of floats that were read as multiples of 2^-10.
-        let (costs, objective) = whole_of(&[5_u64 << 10], -10, pipeline(3.0));
-        let expected = WholeObjective::Pipeline { pipeline: four_stages(), micro_batch_overhead: 3 << 10 };
-        assert_eq!((&costs[..], objective), (&[5 << 10][..], expected));
+        let (costs, overhead) = whole_of(&[5_u64 << 10], -10, pipeline(3.0));
+        assert_eq!((&costs[..], overhead), (&[5 << 10][..], Some(3 << 10)));
     }
 }

@@ -13,7 +13,9 @@ use capped::plan_capped;
 use carried::Carried;
 use limits::Limits;
 use published::plan_published;
-pub use request::{Cap, Capped, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Request};
+pub use request::{
+    Cap, Capped, Counts, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Request,
+};
 pub use schedule::Schedule;
 
 /// Bytes that are held of each sample at the peak, where each has a micro-batch of its own.

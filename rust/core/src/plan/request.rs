@@ -117,7 +117,10 @@ impl Default for PadTo {
 pub struct Capped<'a> {
     /// When ranks wait for each other, and so what is to be short.
     pub objective: Objective,
-    /// What every micro-batch costs beside its samples, in the unit of costs.
+    /// How many micro-batches every rank gets.
+    pub counts: Counts,
+    /// What every micro-batch costs beside its samples, in the unit of costs; with one, there are as many micro-batches
+    /// as make the objective and their overhead short, and without as few as the caps allow.
     pub micro_batch_overhead: Option<f64>,
     /// Whether every sample takes as many tokens as the longest of its micro-batch.
     pub padded: bool,
@@ -141,6 +144,7 @@ impl Capped<'_> {
     pub fn new(objective: Objective) -> Self {
         Self {
             objective,
+            counts: Counts::default(),
             micro_batch_overhead: None,
             padded: false,
             extra_budget: None,
@@ -148,6 +152,23 @@ impl Capped<'_> {
             effort: Self::EFFORT,
             on_shortage: OnShortage::Error,
         }
+    }
+}
+
+/// How many micro-batches every rank gets in a step, beside being a multiple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// So many; a step whose caps need more, or of fewer samples, is refused.
+    pub exactly: Option<NonZeroUsize>,
+    /// No fewer.
+    pub at_least: NonZeroUsize,
+}
+
+impl Default for Counts {
+    /// Any number.
+    fn default() -> Self {
+        Self { exactly: None, at_least: NonZeroUsize::MIN }
     }
 }
 
