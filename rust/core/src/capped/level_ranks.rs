@@ -65,7 +65,8 @@ pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], r
         let helper = if alone.reorder(search) {
             Some(slowest)
         } else {
-            let others = by_time.iter().take_while(|&&(other, _)| time - other > 1);
+            let parts = clock.parts();
+            let others = by_time.iter().take_while(|&&(other, _)| (time - other) / parts > 1);
             others
                 .map(|&(_, Reverse(other))| other)
                 .find(|&other| relieve(search, batches, ranks, clock, [slowest, other], &times))

@@ -42,13 +42,16 @@ pub(super) fn pipeline_drafts(
             break;
         }
         let targets = ramps(&pipeline, &mut clock, mean, count / problem.dp_size);
-        if let Some(batches) = deal_to_ramps(samples, problem.dp_size, &targets, &mut clock) {
-            keep_shortest(&mut drafts, Draft::in_order(batches, problem));
-        }
-        if let Some(mut batches) = deal_to_cheapest(samples, count) {
+        let in_ramps = deal_to_ramps(samples, problem.dp_size, &targets, &mut clock);
+        let level = deal_to_cheapest(samples, count).map(|mut batches| {
             split_costliest(samples, &mut batches, count);
-            keep_shortest(&mut drafts, Draft::new(batches, problem));
+            batches
+        });
+        if in_ramps.is_none() && level.is_none() {
+            continue;
         }
+        in_ramps.into_iter().for_each(|batches| keep_shortest(&mut drafts, Draft::in_order(batches, problem)));
+        level.into_iter().for_each(|batches| keep_shortest(&mut drafts, Draft::new(batches, problem)));
         let shorter = drafts.last().is_some_and(|draft| draft.time < longest);
         patience = if shorter { PATIENCE } else { patience - 1 };
     }
