@@ -18,7 +18,7 @@ use std::collections::BinaryHeap;
 /// Counts of micro-batches in a row that make no draft shorter before more of them are given up.
 const PATIENCE: usize = 4;
 
-/// Drafts of ever more micro-batches, an eighth more each time, for as long as some of them are among the shortest.
+/// Drafts of ever more micro-batches, a twelfth more each time, for as long as some of them are among the shortest.
 pub(super) fn pipeline_drafts(
     problem: &StepProblem<'_>,
     pipeline: Pipeline,
@@ -31,9 +31,9 @@ pub(super) fn pipeline_drafts(
     keep_shortest(&mut drafts, Draft::new(packed, problem));
     let mut clock = Clock::of(problem);
     let mean = problem.costs.iter().sum::<u64>() / problem.dp_size as u64;
-    let more = std::iter::successors(Some(count), |&count| {
-        (count + count / 8 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
-    });
+    let unit = problem.dp_size * problem.multiple;
+    let more =
+        std::iter::successors(Some(count), |&count| (count + (count / 12).max(1)).checked_next_multiple_of(unit));
     let more = more.take(if problem.counts.exactly.is_some() { 1 } else { usize::MAX });
     let mut patience = PATIENCE;
     for count in more.take_while(|&count| count <= samples.len()) {
@@ -42,18 +42,20 @@ pub(super) fn pipeline_drafts(
             break;
         }
         let targets = ramps(&pipeline, &mut clock, mean, count / problem.dp_size);
-        let in_ramps = deal_to_ramps(samples, problem.dp_size, &targets, &mut clock);
-        let level = deal_to_cheapest(samples, count).map(|mut batches| {
-            split_costliest(samples, &mut batches, count);
-            batches
-        });
-        if in_ramps.is_none() && level.is_none() {
-            continue;
+        let mut made = false;
+        let mut keep = |draft| {
+            keep_shortest(&mut drafts, draft);
+            made = true;
+        };
+        if let Some(batches) = deal_to_ramps(samples, problem.dp_size, &targets, &mut clock) {
+            keep(Draft::in_order(batches, problem));
         }
-        in_ramps.into_iter().for_each(|batches| keep_shortest(&mut drafts, Draft::in_order(batches, problem)));
-        level.into_iter().for_each(|batches| keep_shortest(&mut drafts, Draft::new(batches, problem)));
+        if let Some(mut batches) = deal_to_cheapest(samples, count) {
+            split_costliest(samples, &mut batches, count);
+            keep(Draft::new(batches, problem));
+        }
         let shorter = drafts.last().is_some_and(|draft| draft.time < longest);
-        patience = if shorter { PATIENCE } else { patience - 1 };
+        patience = if shorter { PATIENCE } else { patience - usize::from(made) };
     }
     drafts
 }

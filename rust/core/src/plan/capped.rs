@@ -15,6 +15,10 @@ use std::num::NonZeroUsize;
 /// A step of more micro-batches than samples is a slip rather than a wish.
 const MOST_REPEATED: usize = 1 << 24;
 
+/// What a micro-batch costs beside its samples where nobody says, as a share of a full one: without it, a pipeline would be
+/// cut into ever more of them for ever less.
+const USUAL_OVERHEAD: f64 = 0.02;
+
 /// Bytes that are held of each sample of a step at the peak, where each has a micro-batch of its own.
 const PEAK: usize = 360;
 
@@ -113,7 +117,11 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     }
 
     fn peak(&self) -> usize {
-        if matches!(self.how.objective, Objective::Pipeline(_)) { PEAK_OF_PIPELINE } else { PEAK }
+        match self.how.objective {
+            // Beside the starts, a pass of every chunk.
+            Objective::Pipeline(pipeline) => PEAK_OF_PIPELINE + size_of::<u64>() * pipeline.chunks() as usize,
+            _ => PEAK,
+        }
     }
 
     /// Plans some samples and adds what the ranks get to what they carry.
@@ -159,11 +167,22 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
             Objective::Pipeline(pipeline) => exponent_above((pipeline.stages() * pipeline.parts()) as f64),
             _ => 0,
         };
-        let overhead = self.how.micro_batch_overhead.map(|overhead| times_power_of_two(overhead, -self.exponent));
+        let overhead = match (self.how.micro_batch_overhead, self.how.objective) {
+            (Some(overhead), _) => Some(times_power_of_two(overhead, -self.exponent)),
+            (None, Objective::Pipeline(_)) => Some(USUAL_OVERHEAD * self.full_micro_batch(samples)),
+            (None, _) => None,
+        };
         let bits = |overhead| exponent_above(overhead) + exponent_above(samples.len() as f64) + doublings;
         let more = overhead.filter(|&overhead| overhead > 0.0).map(bits);
         let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, more);
         (costs, overhead.map(|overhead| times_power_of_two(overhead, scale).round() as u64))
+    }
+
+    /// What a micro-batch would cost that is filled to the cap with samples of mean cost by the token.
+    fn full_micro_batch(&self, samples: &[u32]) -> f64 {
+        let total = samples.iter().fold(0.0, |sum, &sample| sum + self.costs[sample as usize].rounded());
+        let tokens: i128 = samples.iter().map(|&sample| i128::from(self.limits.tokens[sample as usize])).sum();
+        total / (tokens as f64 / self.limits.max_tokens as f64).max(1.0)
     }
 
     /// Adds the cheapest samples of a step to it, over and over, until there are `needed`.
