@@ -18,6 +18,8 @@ FLAGS = [
     "--balance-within-cap",
     "--balance-objective",
     "--micro-batch-overhead",
+    "--micro-batches-per-rank",
+    "--min-micro-batches-per-rank",
     "--on-leftover",
     "--on-oversize",
     "--on-shortage",
@@ -40,7 +42,9 @@ def test_defaults():
         "balance_by_flops": False,
         "balance_within_cap": False,
         "balance_objective": "step",
-        "micro_batch_overhead": 0.0,
+        "micro_batch_overhead": None,
+        "micro_batches_per_rank": None,
+        "min_micro_batches_per_rank": None,
         "on_leftover": "drop",
         "on_oversize": "alone",
         "on_shortage": "error",
@@ -56,13 +60,13 @@ def test_defaults():
 def test_every_flag():
     args = parse(
         *("--balance-data", "--balance-by-flops", "--balance-within-cap", "--balance-objective", "pipeline"),
-        *("--micro-batch-overhead", "1e12"),
+        *("--micro-batch-overhead", "1e12", "--micro-batches-per-rank", "4", "--min-micro-batches-per-rank", "2"),
         *("--on-leftover", "partial", "--on-oversize", "drop", "--on-shortage", "repeat"),
         *("--use-dynamic-batch-size", "--micro-batch-size", "2"),
         *("--max-tokens-per-gpu", "8192", "--log-probs-max-tokens-per-gpu", "16384", "--global-batch-size", "64"),
         *("--flops-model", "exact"),
     )
-    choices = ["pipeline", 1e12, "partial", "drop", "repeat"]
+    choices = ["pipeline", 1e12, 4, 2, "partial", "drop", "repeat"]
     assert list(vars(args).values()) == [True, True, True, *choices, True, 2, 8192, 16384, 64, "exact"]
 
 
@@ -149,7 +153,10 @@ def test_a_namespace_may_lack_any(kind):
         ({"balance_within_cap": True}, "^--balance-within-cap needs --use-dynamic-batch-size$"),
         ({"balance_within_cap": True, "balance_by_flops": True}, "^--balance-within-cap excludes --balance-by-flops: "),
         ({"balance_objective": "pipeline"}, "^--balance-objective pipeline needs --balance-within-cap$"),
-        ({"micro_batch_overhead": 5.0}, "^--micro-batch-overhead needs --balance-objective pipeline$"),
+        ({"micro_batch_overhead": 5.0}, "^--micro-batch-overhead needs --balance-within-cap$"),
+        ({"micro_batches_per_rank": 2}, "^--micro-batches-per-rank needs --balance-within-cap$"),
+        ({"min_micro_batches_per_rank": 2}, "^--min-micro-batches-per-rank needs --balance-within-cap$"),
+        ({"micro_batches_per_rank": 0}, "^--micro-batches-per-rank must be >= 1, got 0$"),
         ({"micro_batch_overhead": -0.5}, "^--micro-batch-overhead must be >= 0 and finite, got -0.5$"),
         ({"micro_batch_overhead": float("nan")}, "^--micro-batch-overhead must be >= 0 and finite, got nan$"),
         ({"on_shortage": "repeat"}, "^--on-shortage repeat needs --balance-within-cap$"),
@@ -353,6 +360,7 @@ def test_only_what_no_trainer_has():
     parser = add_balance_arguments(argparse.ArgumentParser(), only_new=True)
     parser.add_argument("--balance-data", action="store_true")
     new = {"balance_within_cap", "balance_objective", "micro_batch_overhead", "flops_model"}
+    new |= {"micro_batches_per_rank", "min_micro_batches_per_rank"}
     assert set(vars(parser.parse_args([]))) == {"balance_data", *new, "on_leftover", "on_oversize", "on_shortage"}
 
 

@@ -35,6 +35,11 @@ def capped(lengths, **options) -> Schedule:
     return plan(lengths, packing="capped", **options)
 
 
+def aim(objective: str) -> dict[str, object]:
+    """Return the arguments of `plan` for an objective, a pipeline of one stage where that is one."""
+    return {"objective": objective} | ({"pipeline_stages": 1} if objective == "pipeline" else {})
+
+
 def batches(schedule: Schedule) -> list[list[int]]:
     return [batch.tolist() for batch in np.split(schedule.samples, schedule.micro_batch_offsets[1:-1])]
 
@@ -197,9 +202,7 @@ class TestWaiting:
     @pytest.mark.parametrize("objective", OBJECTIVES)
     def test_no_rank_is_the_heaviest_of_every_step(self, objective):
         lengths = np.random.RandomState(3).lognormal(6, 1, 40 * 8).astype(int)
-        schedule = capped(
-            lengths, costs=lengths**2, dp_size=4, max_tokens=8192, global_batch_size=8, objective=objective
-        )
+        schedule = capped(lengths, costs=lengths**2, dp_size=4, max_tokens=8192, global_batch_size=8, **aim(objective))
         starts = np.cumsum(schedule.micro_batches_per_step) - schedule.micro_batches_per_step
         work = np.add.reduceat(costs_by_rank(schedule, lengths**2), starts, axis=1)
         assert len(set(work.argmax(axis=0).tolist())) == 4
@@ -261,7 +264,7 @@ class TestCarried:
                 "beyond 64 bits": [int(length) ** 2 << 80 for length in lengths],
                 "floats": lengths**1.1,
             }[kind]
-            schedule = capped(lengths, costs=costs, dp_size=4, max_tokens=300, objective=objective, carried=carried)
+            schedule = capped(lengths, costs=costs, dp_size=4, max_tokens=300, **aim(objective), carried=carried)
             own = schedule.rank_loads(costs)
             worst = max(worst, max(own) - min(own))
             carried = schedule.rank_loads(costs, carried=carried)
@@ -387,12 +390,12 @@ class TestTypes:
             ({"effort": -1}, "effort must be >= 0"),
             ({"pipeline_stages": 2}, "pipeline_stages must be 1 for objective='step', got 2"),
             ({"objective": "pipeline", "pipeline_stages": 1 << 17}, "pipeline_stages must be <= 65536, got 131072"),
-            ({"micro_batch_overhead": 1}, "micro_batch_overhead must be 0 for objective='step', got 1"),
+            ({"objective": "pipeline"}, "pipeline_stages must be given for objective='pipeline', got None"),
             (
-                {"objective": "pipeline", "micro_batch_overhead": -1},
+                {"objective": "pipeline", "pipeline_stages": 2, "micro_batch_overhead": -1},
                 "micro_batch_overhead must be >= 0 and finite, got -1",
             ),
-            ({"objective": "pipeline", "micro_batch_overhead": "a"}, "micro_batch_overhead must be a number, got 'a'"),
+            ({"micro_batch_overhead": "a"}, "micro_batch_overhead must be a number, got 'a'"),
             ({"extra_budget": 5}, "extra_budget must be a pair of amounts and a cap, got 5"),
             ({"extra_budget": ([1], 5)}, r"extra_budget\[0\] must hold one amount for each of the 3 samples, got 1"),
             ({"extra_budget": ([1, -1, 1], 5)}, r"extra_budget\[0\]\[1\] must be >= 0, got -1"),
@@ -643,13 +646,13 @@ class TestLaws:
 
     @pytest.mark.parametrize("objective", OBJECTIVES)
     def test_samples_of_no_tokens_and_no_cost(self, objective):
-        schedule = capped([0] * 7, dp_size=3, max_tokens=1, micro_batch_multiple=2, objective=objective)
+        schedule = capped([0] * 7, dp_size=3, max_tokens=1, micro_batch_multiple=2, **aim(objective))
         assert len(batches(schedule)) >= 6
         assert all(batches(schedule))
 
     @pytest.mark.parametrize("objective", OBJECTIVES)
     def test_all_samples_above_the_cap(self, objective):
-        schedule = capped([50, 60, 70, 80], dp_size=2, max_tokens=10, objective=objective)
+        schedule = capped([50, 60, 70, 80], dp_size=2, max_tokens=10, **aim(objective))
         assert sorted(batches(schedule)) == [[0], [1], [2], [3]]
 
 

@@ -129,6 +129,9 @@ PLAN = {
     "on_leftover": "drop",
     "on_oversize": "alone",
     "on_shortage": "error",
+    "limits": None,
+    "counts": None,
+    "pipeline": None,
 }
 OF_A_MODEL = {"mtp_layers": 0, "padded_vocab_size": None}
 PICTURE = {"costs": LENGTHS, "lengths": LENGTHS, "max_tokens": 8, "step": 0, "objective": "step"}
@@ -136,6 +139,15 @@ IN_WORDS = {"cost_unit": "tokens", "title": None}
 
 CALLS: dict[str, dict[str, Any]] = {
     "plan": PLAN,
+    "Limits": {
+        "max_tokens": 8,
+        "pad_to": (1, 1),
+        "padded": False,
+        "extra_budget": ([1] * 5, 9),
+        "on_oversize": "alone",
+    },
+    "Counts": {"exactly": 4, "at_least": 2, "multiple": 2},
+    "Pipeline": {"stages": 2, "chunks": 2, "group": 2},
     "report": {
         "schedule": SCHEDULE,
         "costs": LENGTHS,

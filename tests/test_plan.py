@@ -562,7 +562,7 @@ class TestWhatOnceSlippedThrough:
     @pytest.mark.parametrize("overhead", [True, "2", 10**400, -1, float("nan")])
     def test_overhead_is_a_number(self, overhead):
         with pytest.raises(ValueError, match="micro_batch_overhead must be"):
-            plan([1, 2], dp_size=1, max_tokens=9, packing="capped", objective="pipeline", micro_batch_overhead=overhead)
+            plan([1, 2], dp_size=1, max_tokens=9, packing="capped", micro_batch_overhead=overhead)
 
     def test_dropping_everything_says_so(self):
         with pytest.raises(ScheduleError, match="on_oversize must leave a sample, got drop where all 2"):
@@ -629,14 +629,16 @@ class TestCoreBoundary:
         "rollout_ids": None,
         "global_batch_size": None,
         "objective": "step",
-        "pipeline_stages": 1,
-        "micro_batch_overhead": 0.0,
+        "counts": (None, 1),
+        "pipeline": None,
+        "micro_batch_overhead": None,
         "effort": 128,
         "padded": False,
         "extra_budget": None,
         "on_leftover": "drop",
         "on_oversize": "alone",
         "on_shortage": "error",
+        "names": {},
     }
 
     def plan(self, **changes):
@@ -670,7 +672,7 @@ class TestCoreBoundary:
     def test_arrays_that_are_no_schedule_are_not_measured(self):
         schedule = plan([3, 4], dp_size=2, max_tokens=8)
         costs = np.array([3.0, 4.0])
-        assert _core.measure(schedule, costs, 1, 0.0)["step_times"].tolist() == [4.0]
+        assert _core.measure(schedule, costs, (1, 1, None), 0.0)["step_times"].tolist() == [4.0]
         broken = {
             "offsets ascend from 0": {"micro_batch_offsets": np.array([0, 2, 1])},
             "offsets end with the samples": {"micro_batch_offsets": np.array([0, 1, 9])},
@@ -679,9 +681,9 @@ class TestCoreBoundary:
         }
         for law, change in broken.items():
             with pytest.raises(ValueError, match=law):
-                _core.measure(SimpleNamespace(**{**vars(schedule), **change}), costs, 1, 0.0)
+                _core.measure(SimpleNamespace(**{**vars(schedule), **change}), costs, (1, 1, None), 0.0)
         with pytest.raises(ValueError, match="groups must hold indices of samples, >= 0 and < 1, got 1"):
-            _core.measure(schedule, costs[:1], 1, 0.0)
+            _core.measure(schedule, costs[:1], (1, 1, None), 0.0)
 
 
 class TestNothingIsTakenForGranted:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:  # the same names for type checkers; tests/test_docs.py holds 
     from flopbalance.lengths.files import read_lengths as read_lengths
     from flopbalance.lengths.synthetic import Rollout as Rollout
     from flopbalance.lengths.synthetic import synthetic_rollout as synthetic_rollout
+    from flopbalance.planning.counts import Counts as Counts
     from flopbalance.planning.feasibility import Feasibility as Feasibility
     from flopbalance.planning.feasibility import check_feasible as check_feasible
+    from flopbalance.planning.limits import Limits as Limits
     from flopbalance.planning.packing import expand_bins_by_splitting as expand_bins_by_splitting
     from flopbalance.planning.packing import first_fit_pack as first_fit_pack
     from flopbalance.planning.partition import get_reverse_idx as get_reverse_idx
     from flopbalance.planning.partition import get_seqlen_balanced_partitions as get_seqlen_balanced_partitions
     from flopbalance.planning.partition import karmarkar_karp as karmarkar_karp
+    from flopbalance.planning.pipeline import Pipeline as Pipeline
     from flopbalance.planning.plan import plan as plan
     from flopbalance.reports.balance import BalanceReport as BalanceReport
     from flopbalance.reports.balance import report as report
@@ -55,9 +58,12 @@ _HOMES = {
         "costs.published": ["PublishedFlops", "calculate_fwd_flops"],
         "costs.sources": ["load_cost", "read_cost", "save_cost", "select_flops_model"],
         "schedules.schedule": ["RankSchedule", "Schedule"],
+        "planning.counts": ["Counts"],
         "planning.feasibility": ["Feasibility", "check_feasible"],
+        "planning.limits": ["Limits"],
         "planning.packing": ["expand_bins_by_splitting", "first_fit_pack"],
         "planning.partition": ["get_reverse_idx", "get_seqlen_balanced_partitions", "karmarkar_karp"],
+        "planning.pipeline": ["Pipeline"],
         "planning.plan": ["plan"],
         "reports.balance": ["BalanceReport", "report"],
         "reports.cap_watch": ["CapWatch"],

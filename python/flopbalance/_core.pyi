@@ -89,7 +89,6 @@ def dp_schedule(
     global_batch_size: SupportsIndex,
     costs: CostFunction | None,
     request: PlanRequest,
-    names: dict[str, str],
 ) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]: ...
 def measure(
     schedule: Schedule, costs: Floats, pipeline: tuple[int, int, int | None], micro_batch_overhead: float

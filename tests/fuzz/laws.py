@@ -20,7 +20,7 @@ import numpy as np
 
 import flopbalance
 import reference
-from flopbalance import Schedule, ScheduleError, check_feasible, report
+from flopbalance import Counts, Limits, Pipeline, Schedule, ScheduleError, check_feasible, report
 from fuzz.words import Tensor, saved
 
 Number = int | float
@@ -247,22 +247,41 @@ def published(call: Call, planned: Callable[[], Any]) -> None:
 
 @law("plan")
 def plan(call: Call) -> None:
-    given, lengths = call.given, plain_lengths(call.given["lengths"])
+    given, lengths = field_by_field(call.given), plain_lengths(call.given["lengths"])
     costs = lengths if given["costs"] is None else plain_weights(given["costs"])
     if lengths is None:
         return
     if call.refusal is None:
         schedule_laws(call.answer, lengths, given)
+        counts_are_those(call.answer, given)
         if given["carried"] is not None:
             as_without_carried(call.answer, call.given)
         if costs is not None and len(costs) == len(lengths):
             as_often(call, lengths, costs)
     if costs is not None and len(costs) == len(lengths):
-        plan_as_published(call, lengths, costs)
+        plan_as_published(call, given, lengths, costs)
 
 
-def plan_as_published(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
-    given = call.given
+def field_by_field(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of `plan` as if each field of a structure were one."""
+    fields = dict(given) | {"exactly": None, "at_least": 1, "chunks": 1, "group": None}
+    keywords = {"multiple": "micro_batch_multiple", "stages": "pipeline_stages"}
+    for kind, name in ((Limits, "limits"), (Counts, "counts"), (Pipeline, "pipeline")):
+        if isinstance(given[name], kind):
+            fields |= {keywords.get(field, field): value for field, value in vars(given[name]).items()}
+    return fields
+
+
+def counts_are_those(schedule: Schedule, given: Mapping[str, Any]) -> None:
+    """Ranks have as many micro-batches as were asked for."""
+    per_step = schedule.micro_batches_per_step.tolist()
+    must(given["exactly"] is None or {*per_step} == {given["exactly"]}, "exactly as many as were asked for")
+    must(min(per_step) >= given["at_least"], "at least as many as were asked for")
+    group = given["group"] or given["pipeline_stages"]
+    must(given["chunks"] == 1 or all(count % int(group) == 0 for count in per_step), "whole groups")
+
+
+def plan_as_published(call: Call, given: Mapping[str, Any], lengths: list[int], costs: Sequence[Number]) -> None:
     ranks, multiple = plain_count(given["dp_size"], len(lengths) + 1), plain_count(given["micro_batch_multiple"], 9)
     limit = plain_count(given["micro_batch_size" if repr(given["packing"]) == "'fixed'" else "max_tokens"])
     ids = list(range(len(lengths))) if given["rollout_ids"] is None else plain_integers(given["rollout_ids"])
@@ -428,13 +447,17 @@ def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
         weights = costs if max(costs, default=0) >= 2**63 else kind(costs)
         again = flopbalance.plan(kind(lengths), costs=weights, **given)
         must(again == call.answer, "the plan does not depend on the type of its input")
-    whole = all(type(cost) is int for cost in costs) and sum(costs) * int(given["pipeline_stages"]) < 2**50
-    if given["packing"] == "capped" and whole and float(given["micro_batch_overhead"]) < 2**20:
-        options = {name: given[name] for name in ("pipeline_stages", "micro_batch_overhead")}
+    fields = field_by_field(call.given)
+    stages, overhead = int(fields["pipeline_stages"] or 1), float(fields["micro_batch_overhead"] or 0)
+    whole = all(type(cost) is int for cost in costs) and sum(costs) * stages < 2**50
+    if given["packing"] == "capped" and whole and overhead < 2**20 and fields["chunks"] == 1:
+        options = {"pipeline_stages": stages, "micro_batch_overhead": overhead}
         times = []
         for effort in (0, 8, 128):
             schedule = flopbalance.plan(lengths, costs=costs, **{**given, "effort": effort})
-            times.append(report(schedule, costs, lengths, 1, **options).times[given["objective"]])
+            time = report(schedule, costs, lengths, 1, **options).times[given["objective"]]
+            paid = 0 if given["objective"] == "pipeline" else overhead * schedule.micro_batches_per_step.sum()
+            times.append(time + paid)
         must(
             times[0] * (1 + CLOSE) >= times[1] and times[1] * (1 + CLOSE) >= times[2],
             f"more effort is never worse: {times}",

@@ -289,8 +289,8 @@ def plan(r: Random) -> str:
         options["objective"] = repr(objective)
         if objective == "pipeline":
             options["pipeline_stages"] = number(r, 1, 8)
-            if one_in(r, 2):
-                options["micro_batch_overhead"] = pick(r, ("0", "0.5", "3", "1e6", "1.7e308", *HOSTILE_NUMBERS[:12]))
+        if one_in(r, 4):
+            options["micro_batch_overhead"] = pick(r, ("0", "0.5", "3", "1e6", "1.7e308", *HOSTILE_NUMBERS[:12]))
         if one_in(r, 4):
             options["effort"] = pick(r, ("0", "1", "16", "128", "1000", *HOSTILE_NUMBERS[:4]))
         if one_in(r, 5):
@@ -301,9 +301,30 @@ def plan(r: Random) -> str:
             options["on_shortage"] = pick(r, ("'repeat'", "'repeat'", "'error'"))
         if one_in(r, 5):
             options["carried"] = weights(r, ranks)
+    in_structures(r, options)
     if one_in(r, 60):
         options[r.choice(list(options))] = pick(r, (*HOSTILE_NUMBERS, *HOSTILE_SEQUENCES))
     return call("plan", lengths(r, n), **options)
+
+
+def in_structures(r: Random, options: dict[str, str | None]) -> None:
+    """Put some arguments into the structures that hold them, or beside them, and ask for numbers of micro-batches."""
+    if one_in(r, 8) and options["max_tokens"] is not None:
+        of_limits = ("max_tokens", "pad_to", "padded", "extra_budget", "on_oversize")
+        options["limits"] = call("Limits", **{name: options.pop(name, None) for name in of_limits})
+    if one_in(r, 4):
+        counts = {
+            "exactly": number(r, 1, 6) if one_in(r, 2) else None,
+            "at_least": number(r, 1, 4) if one_in(r, 2) else None,
+            "multiple": options.get("micro_batch_multiple")
+            if one_in(r, 9)
+            else options.pop("micro_batch_multiple", None),
+        }
+        options["counts"] = call("Counts", **counts)
+    if one_in(r, 4) and "pipeline_stages" in options:
+        stages = options["pipeline_stages"] if one_in(r, 9) else options.pop("pipeline_stages")
+        chunks = number(r, 1, 3) if one_in(r, 2) else None
+        options["pipeline"] = call("Pipeline", stages, chunks=chunks, group=number(r, 1, 9) if one_in(r, 4) else None)
 
 
 def large_plan(r: Random) -> str:

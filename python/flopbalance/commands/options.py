@@ -93,8 +93,8 @@ def _add_ranks(training: argparse._ArgumentGroup, count: Callable[[str], Any]) -
         dest="overhead",
         type=float,
         metavar="COST",
-        help="what every micro-batch of the pipeline costs beside its samples, in the unit of costs (default: that of "
-        "a fitted --cost, else 0)",
+        help="what every micro-batch costs beside its samples, in the unit of costs (default: that of a fitted --cost, "
+        "else none, and as few micro-batches as the cap allows)",
     )
 
 

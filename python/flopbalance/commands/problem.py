@@ -17,6 +17,7 @@ from flopbalance.errors import ScheduleError
 from flopbalance.fields import Fields
 from flopbalance.lengths.files import read_lengths
 from flopbalance.lengths.synthetic import Rollout, synthetic_rollout
+from flopbalance.planning.counts import Counts
 from flopbalance.planning.plan import Objective, plan
 from flopbalance.reports.balance import BalanceReport, report
 from flopbalance.reports.timeline import Meeting
@@ -46,7 +47,7 @@ class Problem:
     global_batch_size: int | None
     micro_batch_multiple: int
     stages: int
-    micro_batch_overhead: float
+    micro_batch_overhead: float | None
     choices: Mapping[str, Any]
 
     def modes(self) -> tuple[Mode, ...]:
@@ -64,7 +65,7 @@ class Problem:
             self.rollout.lengths,
             self.max_tokens,
             pipeline_stages=self.stages,
-            micro_batch_overhead=self.micro_batch_overhead,
+            micro_batch_overhead=self.micro_batch_overhead or 0,
         )
         return Planned(schedule, measured, seconds)
 
@@ -81,7 +82,7 @@ class Problem:
     def flags(self, mode: Mode) -> str:
         """Return the options with which a trainer plans in a mode, except for those that hold for every mode."""
         flags = [mode.flag] if mode.flag else []
-        if mode.objective == "pipeline" and self.micro_batch_overhead:
+        if mode.reads("micro_batch_overhead") and self.micro_batch_overhead is not None:
             flags.append(f"--micro-batch-overhead {self.micro_batch_overhead}")
         if self.micro_batch_size is None:
             flags.append("--use-dynamic-batch-size")
@@ -89,8 +90,9 @@ class Problem:
 
     def settings(self, mode: Mode) -> dict[str, Any]:
         """Return the arguments of `plan` other than lengths and costs, as far as the mode reads them."""
+        counts = {field: self.choices[field] for field in ("exactly", "at_least") if field in self.choices}
         offered = {
-            **self.choices,
+            **{argument: value for argument, value in self.choices.items() if argument not in counts},
             "objective": mode.objective,
             "pipeline_stages": self.stages,
             "micro_batch_overhead": self.micro_batch_overhead,
@@ -101,7 +103,7 @@ class Problem:
             "micro_batch_size": self.micro_batch_size,
             "rollout_ids": self.rollout.rollout_ids,
             "global_batch_size": self.global_batch_size,
-            "micro_batch_multiple": self.micro_batch_multiple,
+            "counts": Counts(**(counts if mode.reads("exactly") else {}), multiple=self.micro_batch_multiple),
             "packing": mode.packing,
             "balance_ranks": mode.balance_ranks,
             **{argument: value for argument, value in offered.items() if mode.reads(argument)},
@@ -145,7 +147,7 @@ def read_problem(options: argparse.Namespace) -> Problem:
     cost = _cost(options)
     overhead = options.overhead
     if overhead is None:
-        overhead = cost.per_micro_batch if isinstance(cost, FittedCost) else 0
+        overhead = cost.per_micro_batch if isinstance(cost, FittedCost) else None
     return Problem(
         rollout=rollout,
         costs=np.asarray(cost.flops(rollout.lengths)),
@@ -155,7 +157,7 @@ def read_problem(options: argparse.Namespace) -> Problem:
         global_batch_size=batch_size,
         micro_batch_multiple=options.micro_batch_multiple,
         stages=as_count(options.stages, "--stages"),
-        micro_batch_overhead=as_amount(overhead, "--micro-batch-overhead"),
+        micro_batch_overhead=None if overhead is None else as_amount(overhead, "--micro-batch-overhead"),
         choices=plan_choices(Fields(options, "options")),
     )
 

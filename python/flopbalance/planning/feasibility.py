@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from flopbalance.checks import COUNT_LIMIT, as_choice, as_count
-from flopbalance.planning.plan import OnLeftover, OnOversize, OnShortage
+from flopbalance.planning.limits import OnOversize
+from flopbalance.planning.plan import OnLeftover, OnShortage
 from flopbalance.text import counted
 
 Change: TypeAlias = Mapping[str, Any]

@@ -2,14 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy.typing as npt
 
-from flopbalance.checks import Ints, as_count, as_lengths, shown
+from flopbalance.checks import Ints, as_choice, as_count, as_flag, as_lengths, shown
 
 PadTo = int | tuple[int, int]
 ExtraBudget = tuple[npt.ArrayLike, int]
+OnOversize = Literal["alone", "drop", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What a micro-batch may hold, for `plan`.
+
+    Parameters
+    ----------
+    max_tokens : int
+        Token cap of a micro-batch of two samples or more.
+    pad_to : int or (int, int), default 1
+        Lengths are rounded up to a multiple of this before they meet the cap; of a pair, each sample's length to the
+        first and each micro-batch's tokens to the second. Costs and reported tokens stay those of the lengths.
+    padded : bool, default False
+        A micro-batch holds samples × longest tokens against the cap instead of the sum. With ``packing="capped"``.
+    extra_budget : (array_like of shape (n,), int), optional
+        A second amount per sample, whole numbers >= 0 such as image tokens, and its cap. With ``packing="capped"``.
+    on_oversize : {"alone", "drop", "error"}, default "alone"
+        A sample above a cap gets a micro-batch of its own, is dropped from its step (and named in
+        ``Schedule.dropped``; its rollout still counts in ``Schedule.rollouts_per_step``), or is refused. A step that
+        loses all its samples is left out.
+
+    Raises
+    ------
+    ValueError
+        For a value that is none of these.
+
+    Examples
+    --------
+    >>> from flopbalance import plan
+    >>> plan([7, 2, 5, 4, 3], dp_size=2, limits=Limits(max_tokens=8)) == plan([7, 2, 5, 4, 3], dp_size=2, max_tokens=8)
+    True
+    """
+
+    max_tokens: int
+    pad_to: PadTo = 1
+    padded: bool = False
+    extra_budget: ExtraBudget | None = None
+    on_oversize: OnOversize = "alone"
+
+    def __post_init__(self) -> None:
+        own = vars(self)
+        own["max_tokens"] = as_count(self.max_tokens, "max_tokens")
+        own["pad_to"] = as_pad_to(self.pad_to)
+        own["padded"] = as_flag(self.padded, "padded")
+        own["extra_budget"] = as_extra_budget(self.extra_budget)
+        own["on_oversize"] = as_choice(self.on_oversize, OnOversize, "on_oversize")
 
 
 def as_pad_to(pad_to: Any) -> tuple[int, int]:

@@ -24,13 +24,14 @@ from flopbalance.checks import (
     as_weights,
     shown,
 )
-from flopbalance.planning.limits import ExtraBudget, PadTo, as_extra_budget, as_pad_to
+from flopbalance.planning.counts import Counts
+from flopbalance.planning.limits import ExtraBudget, Limits, OnOversize, PadTo, as_extra_budget, as_pad_to
+from flopbalance.planning.pipeline import Pipeline
 from flopbalance.schedules.schedule import Schedule, unchecked
 
 Packing = Literal["first-fit", "flops", "fixed", "capped"]
 Objective = Literal["step", "micro-batch", "pipeline"]
 OnLeftover = Literal["drop", "partial", "error"]
-OnOversize = Literal["alone", "drop", "error"]
 OnShortage = Literal["error", "repeat"]
 
 EFFORT = _core.EFFORT
@@ -50,8 +51,9 @@ class PlanRequest(TypedDict):
     rollout_ids: Ints | None
     global_batch_size: int | None
     objective: Objective
-    pipeline_stages: int
-    micro_batch_overhead: float
+    counts: tuple[int | None, int]
+    pipeline: tuple[int, int, int | None] | None
+    micro_batch_overhead: float | None
     effort: int
     padded: bool
     extra_budget: tuple[Ints, int] | None
@@ -59,6 +61,7 @@ class PlanRequest(TypedDict):
     on_leftover: OnLeftover
     on_oversize: OnOversize
     on_shortage: OnShortage
+    names: dict[str, str]
 
 
 def plan(
@@ -74,8 +77,8 @@ def plan(
     packing: Packing = "first-fit",
     balance_ranks: bool = True,
     objective: Objective = "step",
-    pipeline_stages: int = 1,
-    micro_batch_overhead: float = 0,
+    pipeline_stages: int | None = None,
+    micro_batch_overhead: float | None = None,
     effort: int = EFFORT,
     padded: bool = False,
     extra_budget: ExtraBudget | None = None,
@@ -84,6 +87,9 @@ def plan(
     on_leftover: OnLeftover = "drop",
     on_oversize: OnOversize = "alone",
     on_shortage: OnShortage = "error",
+    limits: Limits | None = None,
+    counts: Counts | None = None,
+    pipeline: Pipeline | None = None,
 ) -> Schedule:
     """Pack samples into micro-batches and deal these to data-parallel ranks.
 
@@ -97,7 +103,7 @@ def plan(
     dp_size : int
         Data-parallel ranks.
     max_tokens : int, optional
-        Token cap of a micro-batch, for every `packing` but ``"fixed"``.
+        Token cap of a micro-batch, for every `packing` but ``"fixed"``; field of `limits`.
     micro_batch_size : int, optional
         Samples of a micro-batch, for ``packing="fixed"``.
     rollout_ids : array_like or sequence of shape (n,), optional
@@ -106,7 +112,7 @@ def plan(
     global_batch_size : int, optional
         Rollouts in a step; see `on_leftover` for rollouts that fill no step. By default all rollouts make one step.
     micro_batch_multiple : int, default 1
-        Micro-batches per rank and step are a multiple of this, as interleaved pipelines need.
+        Field `multiple` of `counts`.
     packing : {"first-fit", "flops", "fixed", "capped"}, default "first-fit"
         First fit in the given order, which keeps the cap; Karmarkar–Karp by cost into as many parts as the cap would
         need, which **may exceed the cap**; runs of `micro_batch_size` samples; or within the cap and balanced by cost,
@@ -119,21 +125,21 @@ def plan(
         they meet at every micro-batch (fully sharded or expert-parallel training), the costliest first micro-batch plus
         the costliest second and so on; or, for a pipeline on each rank, the largest ``Σ c + (stages - 1) · max c`` of a
         rank, with cheap micro-batches at both ends and as many of them as make it short.
-    pipeline_stages : int, default 1
-        Stages of the pipeline, with ``objective="pipeline"``.
-    micro_batch_overhead : float, default 0
-        What every micro-batch costs beside its samples, in the unit of `costs`, with ``objective="pipeline"``; keeps
-        the number of micro-batches from running away.
+    micro_batch_overhead : float, optional
+        With ``packing="capped"``: what every micro-batch costs beside its samples, in the unit of `costs`. There are
+        then as many micro-batches as make the objective and their overhead short; without it, as few as the caps allow.
     effort : int, default 128
         Pairs of samples that ``packing="capped"`` may look at, per start and sample (of a step, the first 16,384).
         More is never worse and takes longer; 0 takes the best start as it is.
-    padded : bool, default False
-        With ``packing="capped"``: a micro-batch holds samples × longest tokens against the cap instead of the sum.
-    extra_budget : (array_like of shape (n,), int), optional
-        With ``packing="capped"``: a second amount per sample, whole numbers >= 0 such as image tokens, and its cap.
-    pad_to : int or (int, int), default 1
-        Lengths are rounded up to a multiple of this before they meet the cap; of a pair, each sample's length to the
-        first and each micro-batch's tokens to the second. Costs and reported tokens stay those of `lengths`.
+    limits : Limits, optional
+        What a micro-batch may hold. Its fields are also keywords of their own: `max_tokens`, `pad_to`, `padded`,
+        `extra_budget`, `on_oversize`.
+    counts : Counts, optional
+        How many micro-batches every rank gets; `micro_batch_multiple` is its field `multiple`.
+    pipeline : Pipeline, optional
+        The pipeline behind each rank, needed for ``objective="pipeline"``; `pipeline_stages` is its field `stages`.
+    pad_to, padded, extra_budget, on_oversize, pipeline_stages
+        Fields of `limits` and `pipeline`.
     carried : array_like of shape (dp_size,), optional
         With ``packing="capped"``: what every rank carries from earlier calls, in the unit of costs, numbers >= 0 as
         `Schedule.rank_loads` returns them. The rank that carries least gets the heaviest part of the next step, so that
@@ -142,10 +148,6 @@ def plan(
         Rollouts that fill no step are dropped and named in ``Schedule.dropped``, make a last smaller step, or are
         refused. A smaller step behind others that cannot fill the ranks is dropped as well, unless
         ``on_shortage="repeat"`` fills it.
-    on_oversize : {"alone", "drop", "error"}, default "alone"
-        A sample above the cap gets a micro-batch of its own, is dropped from its step (and named in
-        ``Schedule.dropped``; its rollout still counts in ``Schedule.rollouts_per_step``), or is refused. A step that
-        loses all its samples is left out.
     on_shortage : {"error", "repeat"}, default "error"
         With ``packing="capped"``: a step with fewer samples than micro-batches is refused, or its cheapest samples
         stand in it again (for up to 16,777,216 micro-batches), marked in ``Schedule.is_padding`` so that the trainer
@@ -176,9 +178,9 @@ def plan(
     O(n log n) time and O(n) space; ``packing="capped"`` takes O(n effort) on top. The GIL is released.
 
     ``packing="capped"`` never puts two samples or more above the cap, and makes no more micro-batches than first
-    fit decreasing needs, rounded up for the ranks (a pipeline may have more). It is a descent from several starts and need
-    not find the optimum: with lengths L = 48, 83, 42, 91, 89, 18, costs 100 L + L², a cap of 198 and two ranks it ends
-    at 34,134 for ``objective="micro-batch"`` where 32,570 is possible.
+    fit decreasing needs, rounded up for the ranks (a pipeline, or a `micro_batch_overhead`, may have more). It is a
+    descent from several starts and need not find the optimum: with lengths L = 48, 83, 42, 91, 89, 18, costs
+    100 L + L², a cap of 198 and two ranks it ends at 34,134 for ``objective="micro-batch"`` where 32,570 is possible.
 
     Examples
     --------
@@ -205,7 +207,9 @@ def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any)
 
     Refusals call an argument as `names` say, or as `plan` does.
     """
-    settings: dict[str, Any] = {**(plan.__kwdefaults__ or {}), **given}
+    settings: dict[str, Any] = {**(plan.__kwdefaults__ or {}), **_ONLY_IN_STRUCTURES, **given}
+    names = _take_apart(settings, dict(names))
+    names["extra_budget.amounts"] = f"{names.get('extra_budget', 'extra_budget')}[0]"
 
     def name(argument: str) -> str:
         return names.get(argument, argument)
@@ -222,17 +226,19 @@ def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any)
     packing, objective = choice("packing", Packing), choice("objective", Objective)
     balance_ranks = as_flag(settings["balance_ranks"], name("balance_ranks"))
     for argument, (default, by) in _READ_BY_SOME.items():
-        value = settings[argument]
-        is_default = value is default or (np.isscalar(value) and value == default)
-        if not is_default and not reads(argument, packing, objective):
+        if not _is_default(settings[argument], default) and not reads(argument, packing, objective):
             needed, chosen = ("objective", objective) if by == "pipeline" else ("packing", packing)
-            raise ValueError(f"{name(argument)} must be {default!r} for {name(needed)}={chosen!r}, got {shown(value)}")
+            value = shown(settings[argument])
+            raise ValueError(f"{name(argument)} must be {default!r} for {name(needed)}={chosen!r}, got {value}")
     if packing == "capped" and not balance_ranks:
         raise ValueError(f"{name('balance_ranks')} must be True for {name('packing')}='capped', got {balance_ranks}")
     limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
     if settings[limit] is None:
         raise ValueError(f"{name(limit)} must be given for {name('packing')}={packing!r}, got None")
-    rollout_ids, carried = settings["rollout_ids"], settings["carried"]
+    has_pipeline = reads("pipeline_stages", packing, objective)
+    if has_pipeline and settings["pipeline_stages"] is None:
+        raise ValueError(f"{name('pipeline_stages')} must be given for {name('objective')}={objective!r}, got None")
+    rollout_ids, carried, overhead = settings["rollout_ids"], settings["carried"], settings["micro_batch_overhead"]
     return {
         "dp_size": count("dp_size"),
         "micro_batch_multiple": count("micro_batch_multiple"),
@@ -244,8 +250,9 @@ def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any)
         "rollout_ids": None if rollout_ids is None else as_rollout_ids(rollout_ids, name("rollout_ids")),
         "global_batch_size": count_or_none("global_batch_size"),
         "objective": objective,
-        "pipeline_stages": count("pipeline_stages"),
-        "micro_batch_overhead": as_amount(settings["micro_batch_overhead"], name("micro_batch_overhead")),
+        "counts": (count_or_none("exactly"), count("at_least")),
+        "pipeline": (count("pipeline_stages"), count("chunks"), count_or_none("group")) if has_pipeline else None,
+        "micro_batch_overhead": None if overhead is None else as_amount(overhead, name("micro_batch_overhead")),
         "effort": count("effort", minimum=0),
         "padded": as_flag(settings["padded"], name("padded")),
         "extra_budget": as_extra_budget(settings["extra_budget"]),
@@ -253,22 +260,61 @@ def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any)
         "on_leftover": choice("on_leftover", OnLeftover),
         "on_oversize": choice("on_oversize", OnOversize),
         "on_shortage": choice("on_shortage", OnShortage),
+        "names": names,
     }
+
+
+_STRUCTURES: dict[str, tuple[type[Any], dict[str, str]]] = {
+    "limits": (Limits, {}),
+    "counts": (Counts, {"multiple": "micro_batch_multiple"}),
+    "pipeline": (Pipeline, {"stages": "pipeline_stages"}),
+}
+"""Arguments that hold others: their type, and fields that are keywords under another name."""
+
+_ONLY_IN_STRUCTURES: dict[str, Any] = {"exactly": None, "at_least": 1, "chunks": 1, "group": None}
+"""Fields that are no keywords of their own, and their defaults."""
+
+
+def _take_apart(settings: dict[str, Any], names: dict[str, str]) -> dict[str, str]:
+    """Put the fields of structures among the settings, and their names among those that refusals use."""
+    for structure, (kind, keywords) in _STRUCTURES.items():
+        held = settings.pop(structure)
+        if held is None:
+            continue
+        if not isinstance(held, kind):
+            raise ValueError(f"{structure} must be a {kind.__name__}, got {shown(held)}")
+        for field in kind.__dataclass_fields__:
+            keyword = keywords.get(field, field)
+            default = {**_ONLY_IN_STRUCTURES, **(plan.__kwdefaults__ or {})}[keyword]
+            if not _is_default(settings[keyword], default):
+                given = shown(settings[keyword])
+                raise ValueError(f"{keyword} must not be given beside {structure}, which holds it, got {given}")
+            settings[keyword] = getattr(held, field)
+            names[keyword] = f"{structure}.{field}"
+    return names
+
+
+def _is_default(value: Any, default: object) -> bool:
+    return value is None or value is default or bool(np.isscalar(value) and value == default)
 
 
 _READ_BY_SOME: dict[str, tuple[object, str]] = {
     "pad_to": (1, "cap"),
     "on_oversize": ("alone", "cap"),
     "objective": ("step", "capped"),
+    "exactly": (None, "capped"),
+    "at_least": (1, "capped"),
+    "micro_batch_overhead": (0, "capped"),
     "effort": (EFFORT, "capped"),
     "padded": (False, "capped"),
     "extra_budget": (None, "capped"),
     "carried": (None, "capped"),
     "on_shortage": ("error", "capped"),
     "pipeline_stages": (1, "pipeline"),
-    "micro_batch_overhead": (0, "pipeline"),
+    "chunks": (1, "pipeline"),
+    "group": (None, "pipeline"),
 }
-"""Arguments that not every packing reads: their defaults, and who does read them."""
+"""Arguments that not every packing reads: their defaults, and who does read them; None stands for what is not given."""
 
 
 def reads(argument: str, packing: Packing, objective: Objective = "step") -> bool:

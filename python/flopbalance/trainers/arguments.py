@@ -8,7 +8,8 @@ from typing import Any, TypeVar, get_args
 from flopbalance.checks import as_flag, likely, shown
 from flopbalance.costs.sources import FLOPS_MODELS, select_flops_model
 from flopbalance.fields import Fields
-from flopbalance.planning.plan import Objective, OnLeftover, OnOversize, OnShortage
+from flopbalance.planning.limits import OnOversize
+from flopbalance.planning.plan import Objective, OnLeftover, OnShortage
 from flopbalance.trainers.giving_way import let_give_way, watch
 from flopbalance.trainers.modes import refuse_contradictions
 
@@ -36,10 +37,21 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--micro-batch-overhead": {
         "type": float,
-        "default": 0.0,
         "metavar": "COST",
         "help": "what every micro-batch costs beside its samples, in the unit of costs (FLOPs), for "
-        "--balance-objective pipeline: the costlier, the fewer micro-batches (default: %(default)s)",
+        "--balance-within-cap: there are as many micro-batches as make the step short with it (default: as few as the "
+        "cap allows)",
+    },
+    "--micro-batches-per-rank": {
+        "type": int,
+        "metavar": "N",
+        "help": "exactly so many micro-batches per rank and step, for --balance-within-cap; steps that need more are "
+        "refused (default: as few as the cap allows)",
+    },
+    "--min-micro-batches-per-rank": {
+        "type": int,
+        "metavar": "N",
+        "help": "at least so many micro-batches per rank and step, for --balance-within-cap (default: 1)",
     },
     "--on-leftover": {
         "choices": get_args(OnLeftover),
@@ -165,8 +177,8 @@ def validate_balance_args(args: NamespaceLike) -> NamespaceLike:
 
     `balance_by_flops` and `balance_within_cap` exclude each other, need `use_dynamic_batch_size` and switch
     `balance_data` on; `use_dynamic_batch_size` needs `max_tokens_per_gpu`, which is also the default of
-    `log_probs_max_tokens_per_gpu`; `micro_batch_overhead` needs the objective ``"pipeline"``; a `flops_model` that is a
-    file, a folder or an object must be a cost.
+    `log_probs_max_tokens_per_gpu`; `micro_batch_overhead` and numbers of micro-batches need `balance_within_cap`; a
+    `flops_model` that is a file, a folder or an object must be a cost.
 
     Parameters
     ----------

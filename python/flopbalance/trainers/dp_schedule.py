@@ -33,8 +33,9 @@ def build_dp_schedule(
         ``flops_model`` than ``"published"`` is what `select_flops_model` takes: ``"exact"``, ``"hf_checkpoint"``, a
         saved cost, a Hugging Face folder, an object with ``flops(lengths)``. With that, ``balance_within_cap``,
         ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one. The objective
-        ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``, and ``micro_batch_overhead`` (0 where
-        absent).
+        ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``. Within the cap,
+        ``micro_batch_overhead``, ``micro_batches_per_rank`` and ``min_micro_batches_per_rank`` say how many
+        micro-batches there are.
     train_parallel_config : mapping or namespace
         ``dp_size``; ``cp_size`` with dynamic batching; ``vpp_size`` (1 where absent or None) and, where that is above
         1, ``microbatch_group_size_per_vp_stage``.
@@ -86,7 +87,7 @@ def build_dp_schedule(
     """
     request, flops_model = _settings(args, train_parallel_config)
     costs = None if flops_model is None else select_flops_model(args, flops_model, name="args.flops_model")
-    return _core.dp_schedule(total_lengths, rollout_indices, global_batch_size, costs, request, _NAMES)
+    return _core.dp_schedule(total_lengths, rollout_indices, global_batch_size, costs, request)
 
 
 @remembered("args", "train_parallel_config")
@@ -117,7 +118,7 @@ def _settings(trainer: Fields, parallel: Fields) -> tuple[PlanRequest, Any]:
         micro_batch_multiple=micro_batch_multiple(parallel),
         packing=mode.packing,
         balance_ranks=mode.balance_ranks,
-        pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else 1,
+        pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else None,
         **plan_choices(trainer),
     )
     return request, flops_model

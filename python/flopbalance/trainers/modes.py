@@ -67,11 +67,13 @@ _BY_PACKING: dict[tuple[Packing, bool], Mode] = {
 CHOICES = {
     "balance_objective": "objective",
     "micro_batch_overhead": "micro_batch_overhead",
+    "micro_batches_per_rank": "exactly",
+    "min_micro_batches_per_rank": "at_least",
     "on_leftover": "on_leftover",
     "on_oversize": "on_oversize",
     "on_shortage": "on_shortage",
 }
-"""Arguments of a trainer beyond the published ones, and what `plan` calls them."""
+"""Arguments of a trainer beyond the published ones, and what `plan` and its `Counts` call them."""
 
 
 def plan_choices(trainer: Fields) -> dict[str, Any]:
@@ -113,10 +115,11 @@ def refuse_contradictions(trainer: Fields) -> None:
         if not is_default and not trainer.get(needed):
             choice = value if isinstance(value, str) else shown(value)
             raise ValueError(f"{trainer.name(field)} {choice} needs {trainer.name(needed)}")
-    field, objective = "micro_batch_overhead", "balance_objective"
-    overhead = trainer.get(field)
-    if overhead and as_amount(overhead, trainer.name(field)) and trainer.get(objective) != "pipeline":
-        raise ValueError(f"{trainer.name(field)} needs {trainer.name(objective)} pipeline")
+    for field in ("micro_batch_overhead", "micro_batches_per_rank", "min_micro_batches_per_rank"):
+        value = trainer.get(field)
+        read = as_amount if field == "micro_batch_overhead" else as_count
+        if value is not None and read(value, trainer.name(field)) and not within_cap:
+            raise ValueError(f"{trainer.name(field)} needs {trainer.name('balance_within_cap')}")
 
 
 def micro_batch_multiple(parallel: Fields) -> int:

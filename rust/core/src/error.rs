@@ -486,6 +486,12 @@ impl Error {
                 write!(f, "{} must be >= 0 and finite, got {overhead}", name("micro_batch_overhead"))
             }
             Self::NoSchedule { law } => write!(f, "the arrays must be those of a schedule, got a broken law: {law}"),
+            Self::NoCount { exactly, multiple, at_least } if exactly % multiple != 0 => {
+                write!(f, "{} must be a multiple of {multiple}, got {exactly}", name("exactly"))
+            }
+            Self::NoCount { exactly, at_least, .. } => {
+                write!(f, "{} must be >= {} = {at_least}, got {exactly}", name("exactly"), name("at_least"))
+            }
             other => write!(f, "{other:?}"), // never reached: the kinds above are all
         }
     }
@@ -554,12 +560,6 @@ impl Error {
                 name("micro_batch_multiple"),
                 dp_size.saturating_mul(*micro_batch_multiple)
             ),
-            Self::NoCount { exactly, multiple, at_least } if exactly % multiple != 0 => {
-                write!(f, "{} must be a multiple of {multiple}, got {exactly}", name("exactly"))
-            }
-            Self::NoCount { exactly, at_least, .. } => {
-                write!(f, "{} must be >= {} = {at_least}, got {exactly}", name("exactly"), name("at_least"))
-            }
             Self::TooFewMicroBatches { step, exactly, dp_size, packed } => write!(
                 f,
                 "{} must be at least {} for step {step}, whose samples need {packed} micro-batches of {} = {dp_size} ranks, \

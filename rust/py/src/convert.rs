@@ -193,8 +193,9 @@ pub struct PlanRequest<'py> {
     rollout_ids: Option<Ints<'py>>,
     global_batch_size: Option<NonZeroUsize>,
     objective: Objective,
-    pipeline_stages: NonZeroU64,
-    micro_batch_overhead: f64,
+    counts: (Option<NonZeroUsize>, NonZeroUsize),
+    pipeline: Option<(NonZeroU64, NonZeroU64, Option<NonZeroU64>)>,
+    micro_batch_overhead: Option<f64>,
     effort: u64,
     padded: bool,
     extra_budget: Option<(Ints<'py>, u64)>,
@@ -203,6 +204,8 @@ pub struct PlanRequest<'py> {
     on_leftover: OnLeftover,
     on_oversize: OnOversize,
     on_shortage: OnShortage,
+    /// What the caller calls arguments, in refusals.
+    pub names: Bound<'py, PyDict>,
 }
 
 impl PlanRequest<'_> {
@@ -237,9 +240,10 @@ impl PlanRequest<'_> {
     }
 
     fn capped<'a>(&'a self, carried: Option<&'a Weights<'a>>) -> Answer<Capped<'a>> {
-        let objective = self.objective.0(Pipeline::new(self.pipeline_stages, NonZeroU64::MIN, None)?);
-        let mut capped = Capped::new(objective);
-        capped.micro_batch_overhead = Some(self.micro_batch_overhead);
+        let pipeline = self.pipeline.map(|(stages, chunks, group)| Pipeline::new(stages, chunks, group)).transpose()?;
+        let mut capped = Capped::new(self.objective.0(pipeline.unwrap_or_default()));
+        (capped.counts.exactly, capped.counts.at_least) = self.counts;
+        capped.micro_batch_overhead = self.micro_batch_overhead;
         capped.effort = self.effort;
         capped.carried = carried;
         capped.padded = self.padded;

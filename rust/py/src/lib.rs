@@ -18,7 +18,7 @@ mod _core {
     use numpy::{IntoPyArray, PyReadonlyArray1};
     use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
-    use pyo3::types::{PyDict, PyInt, PyList};
+    use pyo3::types::{PyInt, PyList};
     use std::num::NonZeroU64;
 
     type List<'py> = Bound<'py, PyList>;
@@ -184,9 +184,9 @@ mod _core {
         request: PlanRequest<'py>,
     ) -> Answer<Plan<'py>> {
         let (lengths, costs, carried) = (lengths.as_slice()?, costs.read("costs")?, request.carried()?);
-        let request = request.read(carried.as_ref())?;
-        let plan = detached(py, || core::plan(Lengths::new(lengths)?, &costs, &request));
-        let plan = plan.map_err(|error| Refused::named(&error, &[("extra_budget.amounts", "extra_budget[0]")]))?;
+        let asked = request.read(carried.as_ref()).map_err(|refused| refused.in_words_of(&request.names))?;
+        let plan = detached(py, || core::plan(Lengths::new(lengths)?, &costs, &asked));
+        let plan = plan.map_err(|error| Refused::from(error).in_words_of(&request.names))?;
         Ok(Plan::new(py, plan))
     }
 
@@ -220,8 +220,7 @@ mod _core {
         detached(py, || core::simulate_pipeline(&costs, &pipeline)).map_err(named)
     }
 
-    /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say; `names`
-    /// are those of the arguments of `plan` in refusals.
+    /// Plans every step, and returns the published nested lists. Samples cost their tokens, or what `costs` say.
     #[pyfunction]
     fn dp_schedule<'py>(
         py: Python<'py>,
@@ -230,7 +229,6 @@ mod _core {
         global_batch_size: Bound<'py, PyAny>,
         costs: Option<Bound<'py, PyAny>>,
         request: PlanRequest<'py>,
-        names: Bound<'py, PyDict>,
     ) -> Answer<(List<'py>, List<'py>, Vec<i64>, Vec<i64>)> {
         let lengths = given::tokens(&total_lengths, "total_lengths")?;
         let lengths = given::lengths(lengths.as_slice()?, "total_lengths")?;
@@ -239,18 +237,18 @@ mod _core {
         let samples = lengths.len();
         if ids.len() != samples {
             let error = core::Error::Count { argument: "rollout_ids", samples, count: ids.len() };
-            return Err(Refused::from(error).in_words_of(&names));
+            return Err(Refused::from(error).in_words_of(&request.names));
         }
         let costs = given::sample_costs(py, costs, &lengths)?;
         let costs = costs.read("costs")?;
         let carried = request.carried()?;
-        let mut request = request.read(carried.as_ref()).map_err(|refused| refused.in_words_of(&names))?;
-        request.rollout_ids = Some(ids);
-        request.global_batch_size = Some(given::size(&global_batch_size, "global_batch_size")?);
-        let schedule = detached(py, || core::plan(lengths, &costs, &request));
-        let schedule = schedule.map_err(|error| Refused::from(error).in_words_of(&names))?;
+        let mut asked = request.read(carried.as_ref()).map_err(|refused| refused.in_words_of(&request.names))?;
+        asked.rollout_ids = Some(ids);
+        asked.global_batch_size = Some(given::size(&global_batch_size, "global_batch_size")?);
+        let schedule = detached(py, || core::plan(lengths, &costs, &asked));
+        let schedule = schedule.map_err(|error| Refused::from(error).in_words_of(&request.names))?;
         let core::Schedule { samples, micro_batch_offsets, micro_batches_per_step, rollouts_per_step, .. } = schedule;
-        let layout = Layout::new(&samples, &micro_batch_offsets, &micro_batches_per_step, request.dp_size)?;
+        let layout = Layout::new(&samples, &micro_batch_offsets, &micro_batches_per_step, asked.dp_size)?;
         let (partitions, micro_batches) = nested(py, &layout)?;
         Ok((partitions, micro_batches, micro_batches_per_step, rollouts_per_step))
     }

@@ -9,18 +9,13 @@ use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::starts::{deal_rows, deal_to_cheapest, first_fit_as_given, split_costliest};
 
 /// How many starts are improved, the shortest first.
-pub(super) const STARTS: usize = 3;
+pub(crate) const STARTS: usize = 3;
 
 /// Rows within one part in so many of their mean are even.
 const EVEN: u64 = 400;
 
 /// The shortest of several starts of so many micro-batches; for a pipeline, also of more.
-pub(crate) fn drafts(
-    problem: &StepProblem<'_>,
-    samples: &Samples,
-    packed: Vec<MicroBatch>,
-    count: usize,
-) -> Vec<Draft> {
+pub(crate) fn drafts(problem: &StepProblem<'_>, samples: &Samples, packed: &[MicroBatch], count: usize) -> Vec<Draft> {
     if count == samples.len() {
         // Alone in its micro-batch, every sample is where any start puts it.
         let alone: Vec<u32> = (0..count as u32).collect();
@@ -42,7 +37,7 @@ pub(crate) fn drafts(
     drop(cheapest);
     deal_to_cheapest(samples, count).into_iter().for_each(&mut add);
     Some(first_fit_as_given(samples)).filter(|batches| batches.len() <= count).into_iter().for_each(&mut add);
-    add(packed);
+    add(packed.to_vec());
     drafts
 }
 

@@ -29,7 +29,7 @@ mod trade;
 use crate::interrupt::Work;
 use crate::{Counts, Groups};
 use draft::Draft;
-use drafts::drafts;
+use drafts::{STARTS, drafts};
 use fewest::in_fewest_rows;
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
@@ -90,7 +90,7 @@ impl StepProblem<'_> {
             || self.micro_batch_overhead.is_none()
             || matches!(self.objective, WholeObjective::Pipeline(_));
         let counts = std::iter::successors(Some((1, fewest)), next).map(|(_, count)| count);
-        counts.take(if only_fewest { 1 } else { usize::MAX }).take_while(move |&count| count <= most)
+        counts.take(if only_fewest { 1 } else { MOST_COUNTS }).take_while(move |&count| count <= most)
     }
 }
 
@@ -126,11 +126,18 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     if count > samples.len() {
         return Err(NoPlan::Shortage { packed: packed.len(), needed: count });
     }
+    let packed = if count < samples.len() { packed } else { vec![] }; // all alone: nothing to start from
     let mut best: Option<Draft> = None;
-    let mut in_vain = 0;
+    let mut shortest_start = u64::MAX;
     for count in problem.counts(count, samples.len()) {
-        let before = best.as_ref().map(|best| best.time);
-        for mut draft in drafts(problem, &samples, packed.clone(), count) {
+        // Which numbers are tried must not depend on the effort: the search could miss one that it finds with less.
+        if problem.bound(count) >= shortest_start {
+            break;
+        }
+        let starts = if best.is_none() { STARTS } else { 1 };
+        let drafts = drafts(problem, &samples, &packed, count);
+        shortest_start = drafts.iter().map(|draft| draft.time).fold(shortest_start, u64::min);
+        for mut draft in drafts.into_iter().take(starts) {
             let bound = problem.bound(draft.batches.len());
             let tolerance = (bound >> TOLERANCE).max(1);
             if best.as_ref().is_some_and(|best| best.time < bound + tolerance) {
@@ -142,19 +149,13 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
                 best = Some(draft);
             }
         }
-        in_vain = if before == best.as_ref().map(|best| best.time) { in_vain + 1 } else { 0 };
-        if in_vain == IN_VAIN {
-            break;
-        }
     }
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }
 
-/// Numbers of micro-batches that are tried one after the other, before larger steps.
+/// Numbers of micro-batches that are tried at most, the first of them one by one.
+const MOST_COUNTS: usize = 16;
 const ONE_BY_ONE: usize = 8;
-
-/// Numbers of micro-batches in a row that make no shorter plan, after which no more are tried.
-const IN_VAIN: usize = 3;
 
 /// Samples beyond this many add nothing to the effort: larger steps are even from the start, and end in time.
 const MOST_COUNTED: usize = 1 << 14;

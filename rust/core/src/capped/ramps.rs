@@ -23,9 +23,10 @@ pub(super) fn pipeline_drafts(
     problem: &StepProblem<'_>,
     pipeline: Pipeline,
     samples: &Samples,
-    mut packed: Vec<MicroBatch>,
+    packed: &[MicroBatch],
     count: usize,
 ) -> Vec<Draft> {
+    let mut packed = packed.to_vec();
     split_costliest(samples, &mut packed, count);
     let mut drafts = Vec::new();
     keep_shortest(&mut drafts, Draft::new(packed, problem));
