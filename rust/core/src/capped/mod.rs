@@ -66,6 +66,11 @@ impl StepProblem<'_> {
         self.objective.bound(self.costs, self.dp_size, count, self.micro_batch_overhead.unwrap_or(0))
     }
 
+    /// Differences below this are not worth a look, whatever the overhead.
+    fn tolerance(&self, count: usize) -> u64 {
+        (self.objective.bound(self.costs, self.dp_size, count, 0) >> TOLERANCE).max(1)
+    }
+
     /// The fewest micro-batches of all ranks, where the limits need so many.
     fn fewest(&self, packed: usize) -> Result<usize, NoPlan> {
         let Counts { exactly, at_least } = self.counts;
@@ -139,7 +144,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         shortest_start = drafts.iter().map(|draft| draft.time).fold(shortest_start, u64::min);
         for mut draft in drafts.into_iter().take(starts) {
             let bound = problem.bound(draft.batches.len());
-            let tolerance = (bound >> TOLERANCE).max(1);
+            let tolerance = problem.tolerance(draft.batches.len());
             if best.as_ref().is_some_and(|best| best.time < bound + tolerance) {
                 continue;
             }

@@ -240,18 +240,22 @@ mod tests {
     fn costs_are_taken_as_they_are_where_62_bits_hold_them() {
         let costs = [1_u64 << 61, (1 << 60) + 1];
         assert_eq!(whole_of(&costs, 0, Capped::new(Objective::Step)), (costs.to_vec(), None));
-        // Four stages need two bits more, an overhead only what it takes itself.
-        let (costs, _) = whole_of(&[1_u64 << 59, (1 << 58) + 1], 0, pipeline(0.0));
-        assert_eq!(costs, [1 << 59, (1 << 58) + 1]);
-        let (costs, _) = whole_of(&[1_u64 << 60, (1 << 59) + 1], 0, pipeline(0.0));
-        assert_eq!(costs, [1 << 59, 1 << 58]);
+        // Four stages whose times are in thirds need four bits more, an overhead only what it takes itself.
+        let (costs, _) = whole_of(&[1_u64 << 57, (1 << 56) + 1], 0, pipeline(0.0));
+        assert_eq!(costs, [1 << 57, (1 << 56) + 1]);
+        let (costs, _) = whole_of(&[1_u64 << 58, (1 << 57) + 1], 0, pipeline(0.0));
+        assert_eq!(costs, [1 << 57, 1 << 56]);
     }
 
     #[test]
     fn an_overhead_of_any_size_leaves_room_for_its_sums() {
-        // 2^80, paid by 12 micro-batches and 4 stages at most, that is 2^5: 2^85 and one bit more must fit 62 bits.
+        // 2^80, paid by 12 micro-batches at most on 4 stages in thirds, that is 2^8: 2^88 and two bits more must fit 62 bits.
         let (costs, overhead) = whole_of(&[1_u64 << 40; 12], 0, pipeline(2_f64.powi(80)));
-        assert_eq!((&costs[..2], overhead), (&[1 << 15; 2][..], Some(1 << 55)));
+        assert_eq!((&costs[..2], overhead), (&[1 << 12; 2][..], Some(1 << 52)));
+        // A pipeline that is told none has a fiftieth of a full micro-batch.
+        let through = Capped::new(Objective::Pipeline(four_stages()));
+        assert_eq!(whole_of(&[300_u64; 5], 0, through), (vec![300; 5], Some(6)));
+        assert_eq!(whole_of(&[300_u64; 5], 0, Capped::new(Objective::MicroBatch)), (vec![300; 5], None));
         // In the unit of floats that were read as multiples of 2^-10.
         let (costs, overhead) = whole_of(&[5_u64 << 10], -10, pipeline(3.0));
         assert_eq!((&costs[..], overhead), (&[5 << 10][..], Some(3 << 10)));
