@@ -286,7 +286,7 @@ def plan_as_published(call: Call, given: Mapping[str, Any], lengths: list[int], 
     limit = plain_count(given["micro_batch_size" if repr(given["packing"]) == "'fixed'" else "max_tokens"])
     ids = list(range(len(lengths))) if given["rollout_ids"] is None else plain_integers(given["rollout_ids"])
     size = len({*ids}) if ids and given["global_batch_size"] is None else plain_count(given["global_batch_size"])
-    usual = {"pad_to": 1, "on_leftover": "drop", "on_oversize": "alone"}
+    usual = {"pad_to": 1, "on_leftover": "drop", "on_oversize": "alone", "exactly": None, "at_least": 1}
     if (ranks is None and len(lengths)) or multiple is None or limit is None or size is None or not ids:
         return
     if repr(given["packing"]) not in ("'first-fit'", "'flops'", "'fixed'"):
@@ -608,7 +608,14 @@ def pipeline(call: Call) -> None:
         *map(plain_count, map(call.given.get, ("stages", "chunks"))),
     )
     group = stages if call.given["group"] is None else plain_count(call.given["group"])
-    if costs is None or stages is None or chunks is None or group is None or stages > 8 or sum(costs) > 1e300:
+    if (
+        costs is None
+        or stages is None
+        or chunks is None
+        or group is None
+        or max(stages, chunks) > 8
+        or sum(costs) > 1e300
+    ):
         return
     if chunks > 1 and (group < stages or len(costs) % group):
         must(call.refusal is not None, "groups that are too small or not whole are refused")
