@@ -2,7 +2,7 @@
 //!
 //! Equal micro-batches leave every stage but the first idle while the pipeline fills. If each is larger than the one before
 //! it by what its way to the last stage takes longer than that one's way back, the last stage never waits: a ramp of factor
-//! 1 + 2 / (p - 1), which halves the bubble. The same holds from the end, with forward and back exchanged.
+//! 1 + 2 / (p - 1), which takes a fifth to a third off the bubble. The same holds from the end, with forward and back exchanged.
 use crate::Pipeline;
 use crate::capped::StepProblem;
 use crate::capped::clock::Clock;
