@@ -450,11 +450,17 @@ def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
     fields = field_by_field(call.given)
     stages, overhead = int(fields["pipeline_stages"] or 1), float(fields["micro_batch_overhead"] or 0)
     whole = all(type(cost) is int for cost in costs) and sum(costs) * stages < 2**50
-    if given["packing"] == "capped" and whole and overhead < 2**20 and fields["chunks"] == 1:
+    told = stages == 1 or fields["micro_batch_overhead"] is not None
+    if given["packing"] == "capped" and whole and told and overhead < 2**20 and fields["chunks"] == 1:
         options = {"pipeline_stages": stages, "micro_batch_overhead": overhead}
         times = []
         for effort in (0, 8, 128):
             schedule = flopbalance.plan(lengths, costs=costs, **{**given, "effort": effort})
+            if given["objective"] == "micro-batch":
+                times.append(
+                    float(sum(reference.pipeline_end(rows, stages) for rows in dearest(schedule, costs, overhead)))
+                )
+                continue
             time = report(schedule, costs, lengths, 1, **options).times[given["objective"]]
             paid = 0 if given["objective"] == "pipeline" else overhead * schedule.micro_batches_per_step.sum()
             times.append(time + paid)
@@ -462,6 +468,16 @@ def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
             times[0] * (1 + CLOSE) >= times[1] and times[1] * (1 + CLOSE) >= times[2],
             f"more effort is never worse: {times}",
         )
+
+
+def dearest(schedule: Schedule, costs: Sequence[Number], overhead: float) -> list[list[Fraction]]:
+    """Return the dearest of the first micro-batches of all ranks, of the second, ..., step by step."""
+    batches = parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist())
+    each = [Fraction(overhead) + sum(map(Fraction, map(costs.__getitem__, batch))) for batch in batches]
+    count = len(each) // schedule.dp_size
+    rows = [max(each[first::count]) for first in range(count)]
+    ends = [0, *itertools.accumulate(schedule.micro_batches_per_step.tolist())]
+    return [rows[a:b] for a, b in itertools.pairwise(ends)]
 
 
 @law("check_feasible")

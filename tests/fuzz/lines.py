@@ -287,7 +287,7 @@ def plan(r: Random) -> str:
             options["pad_to"] = multiple if one_in(r, 2) else f"({multiple}, {number(r, 1, 64)})"
     if packing == "capped":
         options["objective"] = repr(objective)
-        if objective == "pipeline":
+        if objective == "pipeline" or (objective == "micro-batch" and one_in(r, 4)):
             options["pipeline_stages"] = number(r, 1, 8)
         if one_in(r, 4):
             options["micro_batch_overhead"] = pick(r, ("0", "0.5", "3", "1e6", "1.7e308", *HOSTILE_NUMBERS[:12]))

@@ -94,7 +94,7 @@ class Problem:
         offered = {
             **{argument: value for argument, value in self.choices.items() if argument not in counts},
             "objective": mode.objective,
-            "pipeline_stages": self.stages,
+            "pipeline_stages": self.stages if mode.objective == "pipeline" else None,
             "micro_batch_overhead": self.micro_batch_overhead,
         }
         return {
