@@ -305,6 +305,8 @@ named_arrays! {
         step_times: f64,
         micro_batch_times: f64,
         pipeline_times: f64,
+        pipeline_ends: f64,
+        last_stage_ends: f64,
         mean_times: f64,
         lower_bounds: f64
     }
