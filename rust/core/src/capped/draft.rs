@@ -1,6 +1,7 @@
 //! Micro-batches on their ranks: a start, its search, and the plan that comes of it.
 use crate::Groups;
 use crate::capped::StepProblem;
+use crate::capped::anneal::{PROPOSALS, anneal};
 use crate::capped::level_ranks::{Ranks, level_ranks};
 use crate::capped::level_rows::{Rows, row_time, sort_into_rows};
 use crate::capped::objective::WholeObjective;
@@ -8,6 +9,9 @@ use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::trade::Search;
 use crate::partition::partition;
 use std::cmp::Reverse;
+
+/// Samples beyond this many get no more proposals: their rows are even without.
+const MOST_ANNEALED: usize = 1 << 11;
 
 /// Micro-batches on their ranks.
 pub(crate) struct Draft {
@@ -24,21 +28,40 @@ impl Draft {
         let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
         let parts = partition(&costs, problem.dp_size, true);
         let ranks = Ranks::new(&parts, problem.objective.stages());
-        let time = match problem.objective {
-            WholeObjective::MicroBatch => row_time(&batches, problem.dp_size),
-            _ => ranks.time(&batches),
-        };
+        let width = problem.width(batches.len());
+        let time = if problem.is_rows() { row_time(&batches, width) } else { ranks.time(&batches) };
         let time = time + problem.overhead(batches.len());
         Self { batches, ranks, time }
     }
 
     pub fn improve(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
-        if problem.objective == WholeObjective::MicroBatch {
-            Rows::new(&mut self.batches, problem.dp_size).level(search);
+        if problem.is_rows() {
+            let width = problem.width(self.batches.len());
+            Rows::new(&mut self.batches, width).level(search);
             *self = Self::new(std::mem::take(&mut self.batches), problem);
         } else {
             level_ranks(search, &mut self.batches, &mut self.ranks);
             self.time = self.ranks.time(&self.batches) + problem.overhead(self.batches.len());
+        }
+    }
+
+    /// Rounds of a search that climbs out of where the descent of rows ends, as long as there are look-ups for one.
+    pub fn anneal(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
+        let proposals = PROPOSALS * search.samples.len().min(MOST_ANNEALED) as u64;
+        let (width, overhead) = (problem.width(self.batches.len()), problem.overhead(self.batches.len()));
+        for seed in 1.. {
+            if search.lookups < proposals || self.time < search.bound + overhead + search.tolerance {
+                return;
+            }
+            search.lookups -= proposals;
+            let mut batches = self.batches.clone();
+            anneal(search.samples, &mut batches, width, proposals, seed);
+            sort_into_rows(&mut batches);
+            Rows::new(&mut batches, width).level(search);
+            let other = Self::new(batches, problem);
+            if other.time < self.time {
+                *self = other;
+            }
         }
     }
 
