@@ -123,11 +123,12 @@ def plan(
     objective : {"step", "micro-batch", "pipeline"}, default "step"
         What ``packing="capped"`` makes short: where ranks meet once a step, the largest sum of a rank's costs; where
         they meet at every micro-batch (fully sharded or expert-parallel training), the costliest first micro-batch plus
-        the costliest second and so on; or, for a pipeline on each rank, the largest ``Σ c + (stages - 1) · max c`` of a
-        rank, with cheap micro-batches at both ends and as many of them as make it short.
+        the costliest second and so on; or, for a pipeline on each rank, the end of the last one, as `simulate_pipeline`
+        tells it: with small micro-batches at both ends, and as many of them as make it short.
     micro_batch_overhead : float, optional
         With ``packing="capped"``: what every micro-batch costs beside its samples, in the unit of `costs`. There are
         then as many micro-batches as make the objective and their overhead short; without it, as few as the caps allow.
+        For a pipeline without it, 2 % of what a micro-batch filled to the cap would cost.
     effort : int, default 128
         Pairs of samples that ``packing="capped"`` may look at, per start and sample (of a step, the first 16,384).
         More is never worse and takes longer; 0 takes the best start as it is.

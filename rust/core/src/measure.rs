@@ -7,29 +7,13 @@ use crate::interrupt::{Work, pieces};
 use crate::pipeline::Passes;
 use crate::{Error, Pipeline, Result, memory};
 use std::num::NonZeroUsize;
-use std::ops::{Add, Mul};
+use std::ops::Add;
 
 /// What times are made of: whole numbers in the search, floats in reports.
-pub(crate) trait Amount: Copy + Default + PartialOrd + Add<Output = Self> + Mul<Output = Self> {}
+pub(crate) trait Amount: Copy + Default + PartialOrd + Add<Output = Self> {}
 impl Amount for u64 {}
 impl Amount for u128 {}
 impl Amount for f64 {}
-
-/// How long a rank works: the sum of its costs, and the costliest once more for every further stage of its pipeline,
-/// while that fills and drains. An overhead stands in every cost, so `count` micro-batches pay it `count` times and
-/// once more for every further stage.
-pub(crate) fn rank_time<A: Amount>(sum: A, costliest: A, further_stages: A) -> A {
-    sum + further_stages * costliest
-}
-
-/// No schedule is shorter: a rank carries the mean at least, its costliest micro-batch is no cheaper than the mean
-/// one, and the costliest sample is somewhere. With no further stage the last two count for nothing and once.
-pub(crate) fn lower_bound<A: Amount>(mean_rank: A, mean_micro_batch: A, costliest_sample: A, further_stages: A) -> A {
-    larger(
-        rank_time(mean_rank, mean_micro_batch, further_stages),
-        rank_time(costliest_sample, costliest_sample, further_stages),
-    )
-}
 
 pub(crate) fn larger<A: Amount>(one: A, other: A) -> A {
     if other > one { other } else { one }
@@ -181,7 +165,7 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline, micro_ba
         measures.micro_batch_times.push(row_time);
         measures.pipeline_times.push(pipeline_time);
         measures.mean_times.push(mean);
-        measures.lower_bounds.push(lower_bound(mean, 0.0, costliest_sample, 0.0));
+        measures.lower_bounds.push(larger(mean, costliest_sample));
         start += count;
     }
     measures.micro_batch_costs = micro_batch_costs;
@@ -253,13 +237,6 @@ mod tests {
             let batches = (0..ranks).flat_map(|rank| steps.iter().flat_map(move |step| &step[rank]));
             prop_assert!(batches.map(|batch| f64::from(cost(batch))).eq(measures.micro_batch_costs));
         }
-    }
-
-    #[test]
-    fn the_bound_of_a_pipeline_counts_every_further_stage() {
-        assert_eq!(lower_bound(10_u64, 3, 4, 2), 16);
-        assert_eq!(lower_bound(10_u64, 3, 6, 2), 18);
-        assert_eq!(lower_bound(10_u64, 3, 11, 0), 11);
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! pass forward on the stage before, or back on the stage after. Naively, all stages are asked over and over until
 //! none can go on. But the orders are so regular that every pass has a round of its own ahead:
 //!
-//! - Plain, stage s takes pass q forward in round s + 2q, and back in round 2q + 2p - 1 - s.
-//! - Interleaved, forward in round s + q, and back in round q + (v - 1) g + 2 (p - 1) - s, the forward one of a round first.
+//! - Forward, stage s takes pass q in round s + q.
+//! - Plain, it goes back through all stages in round q + p - 1, from the last on.
+//! - Interleaved, it goes back in round q + (v - 1) g + 2 (p - 1) - s.
 //!
-//! These are the order of every stage (p - 1 - s passes ahead, or 2 (p - 1 - s) + (v - 1) g), and whatever a pass waits for
-//! stands in an earlier round, for groups of p micro-batches or more. So a pass starts at the later of two
-//! times, when its stage was free and when the pass left the stage before, and one number for each is all there is to keep.
+//! Forward passes of a round before those back, these are the orders of the stages, which are p - 1 - s passes ahead, or
+//! 2 (p - 1 - s) + (v - 1) g; and whatever a pass waits for stands before it, for groups of p micro-batches or more. So a
+//! pass starts at the later of two times, when its stage was free and when it left the stage before, and one number for
+//! each of these is all there is to keep.
 use crate::interrupt::Work;
 use crate::measure::{Amount, larger};
 use crate::weights::power_of_two_times;
@@ -83,6 +85,14 @@ impl Pipeline {
         3 * self.chunks
     }
 
+    /// No pipeline whose micro-batches come to a sum ends sooner, times [`Pipeline::parts`]: the last stage starts once the
+    /// first of them has come to it, does all of the work, and the last has to go back from it; and while the costliest goes
+    /// through all stages and back, the others pass the first stage before or after it, with a chunk forward at least.
+    pub(crate) fn least(&self, sum: u64, cheapest: u64, costliest: u64) -> u64 {
+        let alone = self.parts() * self.stages * costliest + (sum - costliest);
+        (self.parts() * sum + 3 * (self.stages - 1) * cheapest).max(alone)
+    }
+
     /// Refuses counts of micro-batches that are not whole groups.
     pub(crate) fn check(&self, micro_batches: usize) -> Result<()> {
         if micro_batches as u64 % self.group == 0 {
@@ -103,21 +113,27 @@ impl Pipeline {
         let [stages, chunks, group] = [self.stages, self.chunks, self.group].map(|count| count as usize);
         passes.restart(costs, stages, chunks, group);
         let Passes { costs, free, forward, back } = passes;
-        let (stride, delay) = if chunks == 1 { (2, stages) } else { (1, stages - 1 + (chunks - 1) * group) };
+        let delay = stages - 1 + (chunks - 1) * group;
         let mut work = Work::default();
-        for round in 0..delay + stride * costs.len() + stages {
-            let ahead = forward.round(round, [stride, costs.len()], |distance, pass, there| {
-                free[distance] = larger(free[distance], there) + costs[pass];
+        for round in 0..costs.len() + delay + stages {
+            work.did(1 + stages.min(costs.len()));
+            forward.round(round, costs, |distance, there, cost| {
+                free[distance] = larger(free[distance], there) + cost;
                 free[distance]
             });
-            let behind = round.checked_sub(delay).map_or(0, |round| {
-                back.round(round, [stride, costs.len()], |distance, pass, there| {
+            let Some(round) = round.checked_sub(delay) else { continue };
+            if chunks > 1 {
+                back.round(round, costs, |distance, there, cost| {
                     let stage = stages - 1 - distance;
-                    free[stage] = larger(free[stage], there) + costs[pass] + costs[pass];
+                    free[stage] = larger(free[stage], there) + cost + cost;
                     free[stage]
-                })
-            });
-            work.did(1 + ahead + behind);
+                });
+            } else if let Some(&cost) = costs.get(round) {
+                free.iter_mut().rev().fold(A::default(), |there, free| {
+                    *free = larger(*free, there) + cost + cost;
+                    *free
+                });
+            }
         }
         free[0]
     }
@@ -152,20 +168,14 @@ pub(crate) struct Passes<A> {
 
 impl<A: Amount> Passes<A> {
     fn restart(&mut self, costs: &[A], stages: usize, chunks: usize, group: usize) {
-        let start = |amounts: &mut Vec<A>, count| {
-            amounts.clear();
-            amounts.resize(count, A::default());
-        };
         self.costs.clear();
         for group in costs.chunks(group) {
             (0..chunks).for_each(|_| self.costs.extend_from_slice(group));
         }
-        start(&mut self.free, stages);
-        for wave in [&mut self.forward, &mut self.back] {
-            start(&mut wave.left, stages);
-            start(&mut wave.through, group);
-            wave.chunks = chunks;
-        }
+        self.free.clear();
+        self.free.resize(stages, A::default());
+        self.forward.restart(stages, chunks, group);
+        self.back.restart(stages, chunks, group);
     }
 }
 
@@ -177,36 +187,53 @@ struct Wave<A> {
     /// When the micro-batches of a group left the last of these stages; with the next chunk they enter again.
     through: Vec<A>,
     chunks: usize,
+    /// The next pass to enter, by its place in the group, and its chunk.
+    enters: usize,
+    chunk: usize,
+    /// The place in the group of the next pass to leave.
+    leaves: usize,
 }
 
 impl<A: Amount> Wave<A> {
-    /// The passes of a round: pass q is at distance `round - stride * q`. `run` takes the distance, the pass and when it is
-    /// there, and returns when it has left. Returns how many there were.
-    fn round(
-        &mut self,
-        round: usize,
-        [stride, passes]: [usize; 2],
-        mut run: impl FnMut(usize, usize, A) -> A,
-    ) -> usize {
-        let first = (round + 1).saturating_sub(self.left.len()).div_ceil(stride);
-        let end = (round / stride + 1).min(passes);
-        // The nearer the entrance, the later: no pass reads what its successor has written.
-        for pass in first..end {
-            let distance = round - stride * pass;
-            let there = if distance > 0 { self.left[distance - 1] } else { self.enters(pass) };
-            self.left[distance] = run(distance, pass, there);
-            if distance + 1 == self.left.len() {
-                let group = self.through.len();
-                self.through[pass % group] = self.left[distance];
-            }
-        }
-        end.saturating_sub(first)
+    fn restart(&mut self, stages: usize, chunks: usize, group: usize) {
+        let start = |amounts: &mut Vec<A>, count| {
+            amounts.clear();
+            amounts.resize(count, A::default());
+        };
+        start(&mut self.left, stages);
+        start(&mut self.through, group);
+        self.chunks = chunks;
+        (self.enters, self.chunk, self.leaves) = (0, 0, 0);
     }
 
-    /// When a pass may enter. The first chunk waits for nothing; going back it enters where it has gone forward.
-    fn enters(&self, pass: usize) -> A {
-        let group = self.through.len();
-        if (pass / group) % self.chunks == 0 { A::default() } else { self.through[pass % group] }
+    /// The passes of a round: pass q is at distance `round - q`. `run` takes the distance, when the pass is there and its
+    /// cost, and returns when it has left.
+    fn round(&mut self, round: usize, costs: &[A], mut run: impl FnMut(usize, A, A) -> A) {
+        let last = self.left.len() - 1;
+        let (nearest, farthest) = ((round + 1).saturating_sub(costs.len()), round.min(last));
+        // The farthest first: no pass reads what its successor has written.
+        for distance in (nearest.max(1)..=farthest).rev() {
+            self.left[distance] = run(distance, self.left[distance - 1], costs[round - distance]);
+        }
+        if round < costs.len() {
+            let there = self.enter();
+            self.left[0] = run(0, there, costs[round]);
+        }
+        if nearest <= last && farthest == last {
+            self.through[self.leaves] = self.left[last];
+            self.leaves = if self.leaves + 1 == self.through.len() { 0 } else { self.leaves + 1 };
+        }
+    }
+
+    /// When the next pass may enter. The first chunk waits for nothing; going back it enters where it has gone forward.
+    fn enter(&mut self) -> A {
+        let there = if self.chunk == 0 { A::default() } else { self.through[self.enters] };
+        self.enters += 1;
+        if self.enters == self.through.len() {
+            self.enters = 0;
+            self.chunk = if self.chunk + 1 == self.chunks { 0 } else { self.chunk + 1 };
+        }
+        there
     }
 }
 
@@ -342,8 +369,8 @@ mod tests {
             let (time, parts) = (end(&costs, pipeline), pipeline.parts());
             let (sum, p) = (costs.iter().sum::<u64>(), pipeline.stages);
             let [least, most] = [costs.iter().min(), costs.iter().max()].map(|cost| cost.copied().unwrap_or(0));
-            prop_assert!(time >= parts * sum + 3 * (p - 1) * least);
-            prop_assert!(time >= parts * p * most);
+            prop_assert!(time >= pipeline.least(sum, least, most));
+            prop_assert!(pipeline.least(sum, least, most) >= parts * sum.max(p * most));
             prop_assert!(time <= parts * p * sum);
         }
 

@@ -23,6 +23,8 @@ pub(crate) trait Weight:
     const MOST_BITS: i32;
     /// The smallest e with `total < 2^e`.
     fn bits(total: Self) -> i32;
+    /// The nearest float.
+    fn rounded(self) -> f64;
     /// The whole part of the weight times 2^`scale`, which is below 2^62; integers are scaled down only.
     fn scaled(self, scale: i32) -> u64;
     /// The weight times 2^`by`, which fits; integers lose the bits below one.
@@ -50,6 +52,9 @@ impl Weight for u64 {
     fn bits(total: Self) -> i32 {
         (Self::BITS - total.leading_zeros()) as i32
     }
+    fn rounded(self) -> f64 {
+        self as f64
+    }
     fn scaled(self, scale: i32) -> u64 {
         self.checked_shr((-scale).max(0) as u32).unwrap_or(0)
     }
@@ -74,6 +79,9 @@ impl Weight for u128 {
     fn bits(total: Self) -> i32 {
         (Self::BITS - total.leading_zeros()) as i32
     }
+    fn rounded(self) -> f64 {
+        self as f64
+    }
     fn scaled(self, scale: i32) -> u64 {
         self.checked_shr((-scale).max(0) as u32).unwrap_or(0) as u64
     }
@@ -97,6 +105,9 @@ impl Weight for f64 {
     }
     fn bits(total: Self) -> i32 {
         exponent_above(total)
+    }
+    fn rounded(self) -> f64 {
+        self
     }
     fn scaled(self, scale: i32) -> u64 {
         (self * 2_f64.powi(scale)) as u64

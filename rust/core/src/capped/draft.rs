@@ -2,6 +2,7 @@
 use crate::Groups;
 use crate::capped::StepProblem;
 use crate::capped::anneal::{PROPOSALS, anneal};
+use crate::capped::clock::Clock;
 use crate::capped::level_ranks::{Ranks, level_ranks};
 use crate::capped::level_rows::{Rows, row_time, sort_into_rows};
 use crate::capped::objective::WholeObjective;
@@ -27,10 +28,26 @@ impl Draft {
         sort_into_rows(&mut batches);
         let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
         let parts = partition(&costs, problem.dp_size, true);
-        let ranks = Ranks::new(&parts, problem.objective.stages());
-        let width = problem.width(batches.len());
-        let time = if problem.is_rows() { row_time(&batches, width) } else { ranks.time(&batches) };
-        let time = time + problem.overhead(batches.len());
+        let mut ranks = Ranks::new(&parts);
+        if let WholeObjective::Pipeline(_) = problem.objective {
+            ranks.iter_mut().for_each(cheap_at_both_ends);
+        }
+        Self::on_ranks(batches, ranks, problem)
+    }
+
+    /// Micro-batches that stand rank by rank in the order in which ranks run them.
+    pub fn in_order(batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
+        let ranks = Ranks::in_order(batches.len(), problem.dp_size);
+        Self::on_ranks(batches, ranks, problem)
+    }
+
+    /// Where rows count, micro-batches that are sorted into them.
+    fn on_ranks(batches: Vec<MicroBatch>, ranks: Ranks, problem: &StepProblem<'_>) -> Self {
+        let time = if problem.is_rows() {
+            row_time(&batches, problem.width(batches.len())) + problem.overheads(batches.len())
+        } else {
+            ranks.time(&batches, &mut Clock::of(problem))
+        };
         Self { batches, ranks, time }
     }
 
@@ -40,17 +57,18 @@ impl Draft {
             Rows::new(&mut self.batches, width).level(search);
             *self = Self::new(std::mem::take(&mut self.batches), problem);
         } else {
-            level_ranks(search, &mut self.batches, &mut self.ranks);
-            self.time = self.ranks.time(&self.batches) + problem.overhead(self.batches.len());
+            let mut clock = Clock::of(problem);
+            level_ranks(search, &mut self.batches, &mut self.ranks, &mut clock);
+            self.time = self.ranks.time(&self.batches, &mut clock);
         }
     }
 
     /// Rounds of a search that climbs out of where the descent of rows ends, as long as there are look-ups for one.
     pub fn anneal(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
         let proposals = PROPOSALS * search.samples.len().min(MOST_ANNEALED) as u64;
-        let (width, overhead) = (problem.width(self.batches.len()), problem.overhead(self.batches.len()));
+        let width = problem.width(self.batches.len());
         for seed in 1.. {
-            if search.lookups < proposals || self.time < search.bound + overhead + search.tolerance {
+            if search.lookups < proposals || self.time < search.bound + search.tolerance {
                 return;
             }
             search.lookups -= proposals;
@@ -78,9 +96,8 @@ impl Draft {
         let mut groups = Groups::default();
         for part in of_rank {
             let mut part = part.to_vec();
-            part.sort_by_key(|&position| Reverse((cost(position), position)));
-            if matches!(problem.objective, WholeObjective::Pipeline(_)) {
-                part = cheap_at_both_ends(&part);
+            if !matches!(problem.objective, WholeObjective::Pipeline(_)) {
+                part.sort_by_key(|&position| Reverse((cost(position), position)));
             }
             for position in part {
                 let start = groups.items.len();
@@ -95,9 +112,12 @@ impl Draft {
     }
 }
 
-/// From descending order: every other one ascending, then the rest descending.
-fn cheap_at_both_ends(descending: &[u32]) -> Vec<u32> {
-    let up = descending.iter().rev().step_by(2);
-    let down = descending.iter().rev().skip(1).step_by(2);
-    up.copied().chain(down.copied().rev()).collect()
+/// Puts micro-batches that are numbered from the costliest on in an order for pipelines: every other one ascending by
+/// cost, then the rest descending.
+fn cheap_at_both_ends(of_rank: &mut [u32]) {
+    of_rank.sort_unstable_by_key(|&position| Reverse(position));
+    let up = of_rank.iter().step_by(2);
+    let down = of_rank.iter().skip(1).step_by(2);
+    let ordered: Vec<u32> = up.chain(down.rev()).copied().collect();
+    of_rank.copy_from_slice(&ordered);
 }

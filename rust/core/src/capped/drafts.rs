@@ -1,8 +1,10 @@
 //! Starts of the search, each with as many micro-batches as its objective may want.
 use crate::capped::StepProblem;
 use crate::capped::cheapest::Cheapest;
+
 use crate::capped::draft::Draft;
 use crate::capped::objective::WholeObjective;
+use crate::capped::ramps::pipeline_drafts;
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::starts::{deal_rows, deal_to_cheapest, first_fit_as_given, split_costliest};
 use crate::partition::partition;
@@ -26,8 +28,8 @@ pub(crate) fn drafts(
         let alone: Vec<u32> = (0..count as u32).collect();
         return vec![Draft::new(samples.batches(&alone, count), problem)];
     }
-    if let WholeObjective::Pipeline(_) = problem.objective {
-        return pipeline_drafts(problem, samples, packed, count);
+    if let WholeObjective::Pipeline(pipeline) = problem.objective {
+        return pipeline_drafts(problem, pipeline, samples, packed, count);
     }
     let mut drafts = Vec::new();
     let mut add = |mut batches: Vec<MicroBatch>| {
@@ -88,35 +90,8 @@ fn with_cheapest_apart(samples: &Samples, fewer: &[MicroBatch], count: usize) ->
 }
 
 /// Adds a draft and leaves the shortest, the first of equals.
-fn keep_shortest(drafts: &mut Vec<Draft>, draft: Draft) {
+pub(super) fn keep_shortest(drafts: &mut Vec<Draft>, draft: Draft) {
     drafts.push(draft);
     drafts.sort_by_key(|draft| draft.time);
     drafts.truncate(STARTS);
-}
-
-/// Starts of ever more micro-batches, except those whose bound is no better than what is there to improve already.
-fn pipeline_drafts(problem: &StepProblem<'_>, samples: &Samples, packed: &[MicroBatch], count: usize) -> Vec<Draft> {
-    let mut packed = packed.to_vec();
-    split_costliest(samples, &mut packed, count);
-    let mut drafts = vec![Draft::new(packed, problem)];
-    let more = std::iter::successors(Some(count), |&count| {
-        (count + count / 4 + 1).checked_next_multiple_of(problem.dp_size * problem.multiple)
-    });
-    let more = more.take(if problem.counts.exactly.is_some() { 1 } else { usize::MAX });
-    for count in more.take_while(|&count| count <= samples.len()) {
-        let worth_while = |bound: u64| {
-            drafts.len() < STARTS || drafts.last().is_none_or(|last| bound + problem.overhead(count) < last.time)
-        };
-        if !worth_while(problem.bound(count)) {
-            continue;
-        }
-        if let Some(mut batches) = deal_to_cheapest(samples, count) {
-            split_costliest(samples, &mut batches, count);
-            let costliest = batches.iter().map(MicroBatch::cost).max().unwrap_or(0);
-            if worth_while(problem.objective.stages() * costliest) {
-                keep_shortest(&mut drafts, Draft::new(batches, problem));
-            }
-        }
-    }
-    drafts
 }

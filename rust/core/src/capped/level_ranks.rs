@@ -1,52 +1,37 @@
 //! Search for the step and pipeline objectives: ranks meet once a step, so what counts is the slowest rank.
 use crate::Groups;
+use crate::capped::clock::Clock;
 use crate::capped::samples::MicroBatch;
 use crate::capped::trade::{Gain, Search, Trade};
-use crate::measure;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Which micro-batches every rank runs, as many on each.
+/// Which micro-batches every rank runs, as many on each, in their order.
 pub(crate) struct Ranks {
     /// Positions in the list of micro-batches, rank by rank.
     batches: Vec<u32>,
     of_rank: usize,
-    /// Pipeline stages; with one, a rank's time is the sum of its costs.
-    stages: u64,
-}
-
-/// What decides a rank's time: the sum of its costs, and the costliest once more for every further stage, while the
-/// pipeline fills and drains.
-#[derive(Clone, Copy)]
-struct RankTime {
-    sum: u64,
-    costliest: u64,
-    second: u64,
-    further_stages: u64,
-}
-
-impl RankTime {
-    fn time(self) -> u64 {
-        measure::rank_time(self.sum, self.costliest, self.further_stages)
-    }
-
-    /// The time once a micro-batch of one cost has another.
-    fn time_after(self, from: u64, to: u64) -> u64 {
-        let others = if from == self.costliest { self.second } else { self.costliest };
-        measure::rank_time(self.sum - from + to, others.max(to), self.further_stages)
-    }
 }
 
 impl Ranks {
     /// Equal parts as the ranks have them.
-    pub fn new(parts: &Groups, stages: u64) -> Self {
+    pub fn new(parts: &Groups) -> Self {
         let batches: Vec<u32> = parts.iter().flatten().copied().collect();
-        Self { of_rank: batches.len() / parts.len(), batches, stages }
+        Self { of_rank: batches.len() / parts.len(), batches }
+    }
+
+    /// Runs of micro-batches, as the ranks have them.
+    pub fn in_order(batches: usize, ranks: usize) -> Self {
+        Self { batches: (0..batches as u32).collect(), of_rank: batches / ranks }
     }
 
     /// The micro-batches of every rank.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         self.batches.chunks(self.of_rank)
+    }
+
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u32]> {
+        self.batches.chunks_mut(self.of_rank)
     }
 
     fn of(&self, rank: usize) -> &[u32] {
@@ -57,20 +42,9 @@ impl Ranks {
         &mut self.batches[rank * self.of_rank..][..self.of_rank]
     }
 
-    fn rank_time(&self, of_rank: &[u32], batches: &[MicroBatch]) -> RankTime {
-        let mut rank_time = RankTime { sum: 0, costliest: 0, second: 0, further_stages: self.stages - 1 };
-        for &position in of_rank {
-            let cost = batches[position as usize].cost();
-            rank_time.sum += cost;
-            rank_time.second = rank_time.second.max(cost.min(rank_time.costliest));
-            rank_time.costliest = rank_time.costliest.max(cost);
-        }
-        rank_time
-    }
-
     /// The time of the slowest rank.
-    pub fn time(&self, batches: &[MicroBatch]) -> u64 {
-        self.iter().map(|of_rank| self.rank_time(of_rank, batches).time()).max().unwrap_or(0)
+    pub fn time(&self, batches: &[MicroBatch], clock: &mut Clock) -> u64 {
+        self.iter().map(|of_rank| clock.time(batches, of_rank)).max().unwrap_or(0)
     }
 }
 
@@ -79,26 +53,33 @@ const TRADERS: usize = 16;
 
 /// Relieves the slowest rank, over and over, by what levels it best with another, the fastest first. Stops within
 /// the tolerance of the bound, when nothing helps or when the look-ups are spent. The slowest rank's time never rises.
-pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &mut Ranks) {
-    let mut rank_times: Vec<RankTime> = ranks.iter().map(|of_rank| ranks.rank_time(of_rank, batches)).collect();
-    let key = |rank_times: &[RankTime], rank: usize| (rank_times[rank].time(), Reverse(rank));
-    let mut by_time: BTreeSet<_> = (0..rank_times.len()).map(|rank| key(&rank_times, rank)).collect();
+pub(crate) fn level_ranks(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &mut Ranks, clock: &mut Clock) {
+    let mut times: Vec<u64> = ranks.iter().map(|of_rank| clock.time(batches, of_rank)).collect();
+    let mut by_time: BTreeSet<_> = times.iter().enumerate().map(|(rank, &time)| (time, Reverse(rank))).collect();
     while search.lookups > 0 {
         let Some(&(time, Reverse(slowest))) = by_time.last() else { return };
         if time < search.bound + search.tolerance {
             return;
         }
-        let others = by_time.iter().take_while(|&&(other, _)| time - other > 1);
-        let helper = others
-            .map(|&(_, Reverse(other))| other)
-            .find(|&other| relieve(search, batches, ranks, [slowest, other], &rank_times));
-        let Some(helper) = helper.or_else(|| flatten(search, batches, ranks, slowest).then_some(slowest)) else {
-            return;
+        let mut alone = Alone { batches, of_rank: ranks.of_mut(slowest), clock, time };
+        let helper = if alone.reorder(search) {
+            Some(slowest)
+        } else {
+            let parts = clock.parts();
+            let others = by_time.iter().take_while(|&&(other, _)| (time - other) / parts > 1);
+            others
+                .map(|&(_, Reverse(other))| other)
+                .find(|&other| relieve(search, batches, ranks, clock, [slowest, other], &times))
         };
+        let helper = helper.or_else(|| {
+            let mut alone = Alone { batches, of_rank: ranks.of_mut(slowest), clock, time };
+            alone.trade(search).then_some(slowest)
+        });
+        let Some(helper) = helper else { return };
         for rank in [slowest, helper] {
-            by_time.remove(&key(&rank_times, rank));
-            rank_times[rank] = ranks.rank_time(ranks.of(rank), batches);
-            by_time.insert(key(&rank_times, rank));
+            by_time.remove(&(times[rank], Reverse(rank)));
+            times[rank] = clock.time(batches, ranks.of(rank));
+            by_time.insert((times[rank], Reverse(rank)));
         }
     }
 }
@@ -124,15 +105,24 @@ fn relieve(
     search: &mut Search<'_>,
     batches: &mut [MicroBatch],
     ranks: &mut Ranks,
+    clock: &mut Clock,
     [slow, fast]: [usize; 2],
-    rank_times: &[RankTime],
+    times: &[u64],
 ) -> bool {
     let mut costliest_first = ranks.of(slow).to_vec();
     let mut cheapest_first = ranks.of(fast).to_vec();
     costliest_first.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
     cheapest_first.sort_unstable_by_key(|&position| (batches[position as usize].cost(), position));
-    let pair = Pair { batches, rank_times: [rank_times[slow], rank_times[fast]], costliest_first, cheapest_first };
-    let level = pair.rank_times[0].time() - pair.gain().want + pair.gain().least;
+    let mut pair = Pair {
+        batches,
+        ranks: [ranks.of(slow), ranks.of(fast)],
+        times: [times[slow], times[fast]],
+        clock,
+        costliest_first,
+        cheapest_first,
+    };
+    let gain = pair.gain();
+    let level = pair.times[0] - (gain.want - gain.least) * pair.clock.parts();
     let mut best = pair.swap(search);
     if best.as_ref().is_none_or(|change| change.time > level) {
         best = best.into_iter().chain(pair.trade(search, level)).min_by_key(|change| change.time);
@@ -157,7 +147,9 @@ fn relieve(
 /// Two ranks, the slower first.
 struct Pair<'a> {
     batches: &'a [MicroBatch],
-    rank_times: [RankTime; 2],
+    ranks: [&'a [u32]; 2],
+    times: [u64; 2],
+    clock: &'a mut Clock,
     costliest_first: Vec<u32>,
     cheapest_first: Vec<u32>,
 }
@@ -168,26 +160,52 @@ impl Pair<'_> {
     }
 
     fn gain(&self) -> Gain {
-        Gain::level(self.rank_times[0].time() - self.rank_times[1].time())
+        Gain::level((self.times[0] - self.times[1]) / self.clock.parts())
+    }
+
+    /// The time of a rank once one of its micro-batches has another cost.
+    fn time_after(&mut self, search: &mut Search<'_>, rank: usize, changed: u32, cost: u64) -> u64 {
+        let Self { batches, ranks, times, clock, .. } = self;
+        if clock.pipeline().is_none() {
+            return times[rank] - batches[changed as usize].cost() + cost;
+        }
+        search.spend(clock.lookups(ranks[rank].len()));
+        clock.time_of(
+            ranks[rank].iter().map(
+                |&position| {
+                    if position == changed { cost } else { batches[position as usize].cost() }
+                },
+            ),
+        )
     }
 
     /// The change, if it leaves both ranks faster than the slower was.
-    fn change(&self, [slow, fast]: [u32; 2], costs: [u64; 2], kind: Move) -> Option<Change> {
-        let after = |rank: usize, position| self.rank_times[rank].time_after(self.batch(position).cost(), costs[rank]);
-        let time = after(0, slow).max(after(1, fast));
-        (time < self.rank_times[0].time()).then_some(Change { time, slow, fast, kind })
+    fn change(
+        &mut self,
+        search: &mut Search<'_>,
+        [slow, fast]: [u32; 2],
+        costs: [u64; 2],
+        kind: Move,
+    ) -> Option<Change> {
+        let mut time = self.time_after(search, 0, slow, costs[0]);
+        if time < self.times[0] {
+            time = time.max(self.time_after(search, 1, fast, costs[1]));
+        }
+        (time < self.times[0]).then_some(Change { time, slow, fast, kind })
     }
 
     /// The micro-batches whose change of ranks levels best. **O(m log m)** for m of them on a rank.
-    fn swap(&self, search: &mut Search<'_>) -> Option<Change> {
+    fn swap(&mut self, search: &mut Search<'_>) -> Option<Change> {
         let want = self.gain().want;
         let mut best: Option<Change> = None;
-        for &slow in &self.costliest_first {
+        for place in 0..self.costliest_first.len() {
+            let slow = self.costliest_first[place];
             let cost = self.batch(slow).cost();
             let position = self.cheapest_first.partition_point(|&fast| self.batch(fast).cost() + want < cost);
-            for &fast in self.cheapest_first[position.saturating_sub(1)..].iter().take(2) {
+            for place in (position.saturating_sub(1)..self.cheapest_first.len()).take(2) {
+                let fast = self.cheapest_first[place];
                 search.spend(1);
-                let change = self.change([slow, fast], [self.batch(fast).cost(), cost], Move::Swap);
+                let change = self.change(search, [slow, fast], [self.batch(fast).cost(), cost], Move::Swap);
                 best = best.into_iter().chain(change).min_by_key(|change| change.time);
             }
         }
@@ -195,13 +213,13 @@ impl Pair<'_> {
     }
 
     /// The best trade of samples, or the first that is as good as `level`.
-    fn trade(&self, search: &mut Search<'_>, level: u64) -> Option<Change> {
+    fn trade(&mut self, search: &mut Search<'_>, level: u64) -> Option<Change> {
         let mut best: Option<Change> = None;
         for [slow, fast] in self.traders() {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
             if let Some(trade) = search.trade(x, y, self.gain()) {
-                let change =
-                    self.change([slow, fast], [x.cost() - trade.gain, y.cost() + trade.gain], Move::Trade(trade));
+                let costs = [x.cost() - trade.gain, y.cost() + trade.gain];
+                let change = self.change(search, [slow, fast], costs, Move::Trade(trade));
                 best = best.into_iter().chain(change).min_by_key(|change| change.time);
                 if best.as_ref().is_some_and(|change| change.time <= level) {
                     break;
@@ -212,42 +230,92 @@ impl Pair<'_> {
     }
 
     /// The first two micro-batches that level the ranks when they are dealt anew.
-    fn deal_anew(&self, search: &mut Search<'_>) -> Option<Change> {
-        self.traders().find_map(|[slow, fast]| {
+    fn deal_anew(&mut self, search: &mut Search<'_>) -> Option<Change> {
+        let parts = self.clock.parts();
+        self.traders().into_iter().find_map(|[slow, fast]| {
             let [x, y] = [slow, fast].map(|position| self.batch(position));
-            let ahead = [self.rank_times[0].time() - x.cost(), self.rank_times[1].time() - y.cost()];
+            let ahead = [self.times[0] / parts - x.cost(), self.times[1] / parts - y.cost()];
             let anew = search.deal_anew([x, y], ahead)?;
-            self.change([slow, fast], anew.each_ref().map(MicroBatch::cost), Move::DealAnew(anew))
+            self.change(search, [slow, fast], anew.each_ref().map(MicroBatch::cost), Move::DealAnew(anew))
         })
     }
 
-    fn traders(&self) -> impl Iterator<Item = [u32; 2]> {
+    fn traders(&self) -> Vec<[u32; 2]> {
         let some = |positions: &[u32]| positions.iter().copied().take(TRADERS).collect::<Vec<_>>();
         let fast = some(&self.cheapest_first);
         some(&self.costliest_first)
             .into_iter()
             .flat_map(move |slow| fast.clone().into_iter().map(move |fast| [slow, fast]))
+            .collect()
     }
 }
 
-/// Lowers the costliest micro-batch of a rank whose pipeline it holds up, with the help of a cheap one of its own.
-fn flatten(search: &mut Search<'_>, batches: &mut [MicroBatch], ranks: &Ranks, rank: usize) -> bool {
-    let mut positions = ranks.of(rank).to_vec();
-    positions.sort_unstable_by_key(|&position| (Reverse(batches[position as usize].cost()), position));
-    let Some((&costliest, others)) = positions.split_first() else { return false };
-    if ranks.stages == 1 {
-        return false;
-    }
-    for &other in others.iter().rev() {
-        let gap = batches[costliest as usize].cost() - batches[other as usize].cost();
-        let (costliest, other) = (costliest as usize, other as usize);
-        if gap < 2 {
-            continue;
+/// A rank whose pipeline ends later than it need, by the order of its micro-batches or by their costs.
+struct Alone<'a> {
+    batches: &'a mut [MicroBatch],
+    of_rank: &'a mut [u32],
+    clock: &'a mut Clock,
+    time: u64,
+}
+
+impl Alone<'_> {
+    /// Exchanges the two micro-batches whose exchange helps most.
+    fn reorder(&mut self, search: &mut Search<'_>) -> bool {
+        if self.clock.pipeline().is_none() {
+            return false;
         }
-        if let Some(trade) = search.trade(&batches[costliest], &batches[other], Gain::level(gap)) {
-            search.carry_out(trade, batches, costliest, other);
-            return true;
+        let count = self.of_rank.len();
+        let mut best = (self.time, [0, 0]);
+        for one in 0..count {
+            for other in one + 1..count {
+                self.of_rank.swap(one, other);
+                search.spend(self.clock.lookups(count));
+                let time = self.clock.time(self.batches, self.of_rank);
+                self.of_rank.swap(one, other);
+                if time < best.0 {
+                    best = (time, [one, other]);
+                }
+            }
+            if search.lookups == 0 {
+                break;
+            }
         }
+        let [one, other] = best.1;
+        self.of_rank.swap(one, other);
+        best.0 < self.time
     }
-    false
+
+    /// A trade between two of the rank's micro-batches.
+    fn trade(&mut self, search: &mut Search<'_>) -> bool {
+        if self.clock.pipeline().is_none() {
+            return false;
+        }
+        let mut costliest_first = self.of_rank.to_vec();
+        costliest_first.sort_unstable_by_key(|&position| (Reverse(self.batches[position as usize].cost()), position));
+        for (place, &giver) in costliest_first.iter().enumerate() {
+            for &taker in costliest_first[place + 1..].iter().rev() {
+                let [x, y] = [giver, taker].map(|position| &self.batches[position as usize]);
+                let gap = x.cost() - y.cost();
+                if gap < 2 {
+                    continue;
+                }
+                let Some(trade) = search.trade(x, y, Gain::level(gap)) else { continue };
+                search.spend(self.clock.lookups(self.of_rank.len()));
+                let batches = &self.batches;
+                let time = self.clock.time_of(self.of_rank.iter().map(|&position| {
+                    let cost = batches[position as usize].cost();
+                    match position {
+                        position if position == giver => cost - trade.gain,
+                        position if position == taker => cost + trade.gain,
+                        _ => cost,
+                    }
+                }));
+                if time < self.time {
+                    search.carry_out(trade, self.batches, giver as usize, taker as usize);
+                    return true;
+                }
+            }
+        }
+        false
+    }
 }

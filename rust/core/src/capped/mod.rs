@@ -14,6 +14,7 @@
 mod anneal;
 mod bins;
 mod cheapest;
+mod clock;
 mod counts;
 mod draft;
 mod drafts;
@@ -22,6 +23,7 @@ mod level_ranks;
 mod level_rows;
 mod limits;
 mod objective;
+mod ramps;
 mod samples;
 mod starts;
 mod trade;
@@ -42,7 +44,7 @@ use trade::Search;
 pub(crate) struct StepProblem<'a> {
     /// Tokens of every sample, as they count against the cap.
     pub lengths: &'a [i64],
-    /// Costs; their total, times the stages of a pipeline, below 2^62.
+    /// Costs; their total, times the stages and parts of a pipeline, below 2^62.
     pub costs: &'a [u64],
     /// What a micro-batch may hold.
     pub caps: Caps<'a>,
@@ -76,13 +78,22 @@ impl StepProblem<'_> {
         if self.is_rows() && self.dp_size == 1 { count } else { self.dp_size }
     }
 
-    /// No plan of so many micro-batches is shorter, their overhead left out.
-    fn bound(&self, count: usize) -> u64 {
-        self.objective.bound(self.costs, self.width(count), count)
+    /// What a rank's time gains from the overheads of so many micro-batches of all ranks.
+    fn overheads(&self, count: usize) -> u64 {
+        self.micro_batch_overhead.unwrap_or(0) * (count / self.dp_size) as u64
     }
 
-    fn overhead(&self, count: usize) -> u64 {
-        self.micro_batch_overhead.unwrap_or(0) * self.objective.overheads(count / self.dp_size)
+    /// No plan of so many micro-batches is shorter.
+    fn bound(&self, count: usize) -> u64 {
+        if self.is_rows() {
+            return self.objective.bound(self.costs, self.width(count), count, 0) + self.overheads(count);
+        }
+        self.objective.bound(self.costs, self.dp_size, count, self.micro_batch_overhead.unwrap_or(0))
+    }
+
+    /// Differences below this are not worth a look, whatever the overhead.
+    fn tolerance(&self, count: usize) -> u64 {
+        (self.objective.bound(self.costs, self.width(count), count, 0) >> TOLERANCE).max(1)
     }
 }
 
@@ -124,7 +135,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     let search = |count: usize, effort: u64| {
         let bound = problem.bound(count);
         let lookups = effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
-        Search { samples: &samples, lookups, bound, tolerance: (bound >> TOLERANCE).max(1), work: Work::default() }
+        Search { samples: &samples, lookups, bound, tolerance: problem.tolerance(count), work: Work::default() }
     };
     // The shortest of some starts, each improved, and how long the shortest was before.
     let shortest = |count: usize, fewer: Option<&Draft>, starts: usize, effort: u64| {
@@ -134,7 +145,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         for mut draft in drafts.into_iter().take(starts) {
             let count = draft.batches.len();
             let mut search = search(count, effort);
-            let least = search.bound + problem.overhead(count) + search.tolerance;
+            let least = search.bound + search.tolerance;
             if best.as_ref().is_some_and(|best| best.time < least) {
                 continue;
             }
@@ -159,7 +170,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     };
     let (mut shortest_start, mut best) = (u64::MAX, None::<Draft>);
     for count in counts {
-        if problem.bound(count) + problem.overhead(count) >= shortest_start {
+        if problem.bound(count) >= shortest_start {
             break;
         }
         let (start, draft) = shortest(count, fewer.as_ref(), if best.is_none() { STARTS } else { 1 }, effort);

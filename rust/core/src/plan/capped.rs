@@ -15,6 +15,10 @@ use std::num::NonZeroUsize;
 /// A step of more micro-batches than samples is a slip rather than a wish.
 const MOST_REPEATED: usize = 1 << 24;
 
+/// What a micro-batch costs beside its samples where nobody says, as a share of a full one: without it, a pipeline would be
+/// cut into ever more of them for ever less.
+const USUAL_OVERHEAD: f64 = 0.02;
+
 /// Bytes that are held of each sample of a step at the peak, where each has a micro-batch of its own.
 const PEAK: usize = 360;
 
@@ -113,7 +117,11 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     }
 
     fn peak(&self) -> usize {
-        if matches!(self.how.objective, Objective::Pipeline(_)) { PEAK_OF_PIPELINE } else { PEAK }
+        match self.how.objective {
+            // Beside the starts, a pass of every chunk.
+            Objective::Pipeline(pipeline) => PEAK_OF_PIPELINE + size_of::<u64>() * pipeline.chunks() as usize,
+            _ => PEAK,
+        }
     }
 
     /// Plans some samples and adds what the ranks get to what they carry.
@@ -155,13 +163,26 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     /// The costs of some samples, and the overhead of a micro-batch, in whole numbers of these samples alone, so that no
     /// other step decides what is rounded here.
     fn whole(&self, samples: &[u32]) -> (Vec<u64>, Option<u64>) {
-        let stages = if let Objective::Pipeline(pipeline) = self.how.objective { pipeline.stages() } else { 1 };
-        let overhead = self.how.micro_batch_overhead.map(|overhead| times_power_of_two(overhead, -self.exponent));
-        let bits = |overhead| exponent_above(overhead) + exponent_above(samples.len() as f64 + stages as f64);
+        let doublings = match self.how.objective {
+            Objective::Pipeline(pipeline) => exponent_above((pipeline.stages() * pipeline.parts()) as f64),
+            _ => 0,
+        };
+        let overhead = match (self.how.micro_batch_overhead, self.how.objective) {
+            (Some(overhead), _) => Some(times_power_of_two(overhead, -self.exponent)),
+            (None, Objective::Pipeline(_)) => Some(USUAL_OVERHEAD * self.full_micro_batch(samples)),
+            (None, _) => None,
+        };
+        let bits = |overhead| exponent_above(overhead) + exponent_above(samples.len() as f64) + doublings;
         let more = overhead.filter(|&overhead| overhead > 0.0).map(bits);
-        let doublings = stages.next_power_of_two().trailing_zeros() as i32;
         let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, more);
         (costs, overhead.map(|overhead| times_power_of_two(overhead, scale).round() as u64))
+    }
+
+    /// What a micro-batch would cost that is filled to the cap with samples of mean cost by the token.
+    fn full_micro_batch(&self, samples: &[u32]) -> f64 {
+        let total = samples.iter().fold(0.0, |sum, &sample| sum + self.costs[sample as usize].rounded());
+        let tokens: i128 = samples.iter().map(|&sample| i128::from(self.limits.tokens[sample as usize])).sum();
+        total / (tokens as f64 / self.limits.max_tokens as f64).max(1.0)
     }
 
     /// Adds the cheapest samples of a step to it, over and over, until there are `needed`.
@@ -219,18 +240,22 @@ mod tests {
     fn costs_are_taken_as_they_are_where_62_bits_hold_them() {
         let costs = [1_u64 << 61, (1 << 60) + 1];
         assert_eq!(whole_of(&costs, 0, Capped::new(Objective::Step)), (costs.to_vec(), None));
-        // Four stages need two bits more, an overhead only what it takes itself.
-        let (costs, _) = whole_of(&[1_u64 << 59, (1 << 58) + 1], 0, pipeline(0.0));
-        assert_eq!(costs, [1 << 59, (1 << 58) + 1]);
-        let (costs, _) = whole_of(&[1_u64 << 60, (1 << 59) + 1], 0, pipeline(0.0));
-        assert_eq!(costs, [1 << 59, 1 << 58]);
+        // Four stages whose times are in thirds need four bits more, an overhead only what it takes itself.
+        let (costs, _) = whole_of(&[1_u64 << 57, (1 << 56) + 1], 0, pipeline(0.0));
+        assert_eq!(costs, [1 << 57, (1 << 56) + 1]);
+        let (costs, _) = whole_of(&[1_u64 << 58, (1 << 57) + 1], 0, pipeline(0.0));
+        assert_eq!(costs, [1 << 57, 1 << 56]);
     }
 
     #[test]
     fn an_overhead_of_any_size_leaves_room_for_its_sums() {
-        // 2^80, paid by 12 micro-batches and 4 stages at most, that is 2^5: 2^85 and one bit more must fit 62 bits.
+        // 2^80, paid by 12 micro-batches at most on 4 stages in thirds, that is 2^8: 2^88 and two bits more must fit 62 bits.
         let (costs, overhead) = whole_of(&[1_u64 << 40; 12], 0, pipeline(2_f64.powi(80)));
-        assert_eq!((&costs[..2], overhead), (&[1 << 15; 2][..], Some(1 << 55)));
+        assert_eq!((&costs[..2], overhead), (&[1 << 12; 2][..], Some(1 << 52)));
+        // A pipeline that is told none has a fiftieth of a full micro-batch.
+        let through = Capped::new(Objective::Pipeline(four_stages()));
+        assert_eq!(whole_of(&[300_u64; 5], 0, through), (vec![300; 5], Some(6)));
+        assert_eq!(whole_of(&[300_u64; 5], 0, Capped::new(Objective::MicroBatch)), (vec![300; 5], None));
         // In the unit of floats that were read as multiples of 2^-10.
         let (costs, overhead) = whole_of(&[5_u64 << 10], -10, pipeline(3.0));
         assert_eq!((&costs[..], overhead), (&[5 << 10][..], Some(3 << 10)));

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "no test file uses all of it")]
 use flopbalance_core::{
     Cap, Capped, ExtraBudget, Lengths, Objective, OnShortage, Packing, Pipeline, Request, Weights, plan,
+    simulate_pipeline,
 };
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -73,11 +74,7 @@ impl Case {
         let (objective, overhead) = match self.aim {
             Aim::Step => (Objective::Step, None),
             Aim::MicroBatch => (Objective::MicroBatch, None),
-            Aim::Pipeline(stages, share) => {
-                let stages = NonZeroU64::new(stages).expect("counts are at least 1");
-                let pipeline = Pipeline::new(stages, NonZeroU64::MIN, None).map_err(|error| error.to_string())?;
-                (Objective::Pipeline(pipeline), Some(share * total))
-            }
+            Aim::Pipeline(stages, share) => (Objective::Pipeline(through(stages)?), Some(share * total)),
         };
         let mut capped = Capped::new(objective);
         capped.micro_batch_overhead = overhead;
@@ -120,17 +117,13 @@ impl Case {
         micro_batch.iter().map(|&sample| self.costs[sample as usize]).sum()
     }
 
-    fn stages(&self) -> u64 {
-        if let Aim::Pipeline(stages, _) = self.aim { stages } else { 1 }
-    }
-
     /// What every micro-batch costs beside its samples.
     pub fn overhead(&self) -> u64 {
         let Aim::Pipeline(_, share) = self.aim else { return 0 };
         (share * self.costs.iter().sum::<u64>() as f64).round() as u64
     }
 
-    /// The time of the steps one after another, added up anew from the definition of the objective.
+    /// The time of the steps one after another, added up anew from the definition of the objective; of pipelines in thirds.
     pub fn time(&self, plan: &Plan) -> u64 {
         (0..plan.per_step.len()).map(|step| self.step_time(&plan.step(step))).sum()
     }
@@ -142,25 +135,32 @@ impl Case {
         }
         let rank = |rank: &&[Vec<u32>]| {
             let costs: Vec<u64> = rank.iter().map(|batch| self.cost(batch) + self.overhead()).collect();
-            costs.iter().sum::<u64>() + (self.stages() - 1) * costs.iter().max().unwrap()
+            let Aim::Pipeline(stages, _) = self.aim else { return costs.iter().sum() };
+            let end = simulate_pipeline(&Weights::from_u64(costs), &through(stages).unwrap()).unwrap();
+            (3.0 * end).round() as u64
         };
         ranks.iter().map(rank).max().unwrap()
     }
 
-    /// No plan of as many micro-batches is shorter: in every step a rank carries the mean, its costliest micro-batch
-    /// at least the mean one, and the costliest sample is somewhere.
+    /// No plan of as many micro-batches is shorter: in every step a rank carries the mean, a pipeline fills with its cheapest
+    /// sample, and the costliest is somewhere.
     pub fn bound(&self, plan: &Plan) -> u64 {
         let step = |step: usize| {
             let ranks = plan.step(step);
             let samples: Vec<u32> = ranks.iter().copied().flatten().flatten().copied().collect();
-            let (total, count) = (self.cost(&samples), plan.per_step[step] as u64);
-            let costliest = samples.iter().map(|&sample| self.costs[sample as usize]).max().unwrap();
-            let mean = total.div_ceil(self.dp_size as u64);
-            let bubble = (self.stages() - 1) * (total / (count * self.dp_size as u64));
-            (mean + bubble).max(self.stages() * costliest) + self.overhead() * (count + self.stages() - 1)
+            let costs = || samples.iter().map(|&sample| self.costs[sample as usize] + self.overhead());
+            let mean = self.cost(&samples).div_ceil(self.dp_size as u64) + self.overhead() * plan.per_step[step] as u64;
+            let (cheapest, costliest) = (costs().min().unwrap(), costs().max().unwrap());
+            let Aim::Pipeline(stages, _) = self.aim else { return mean.max(costliest) };
+            (3 * mean + 3 * (stages - 1) * cheapest).max(3 * stages * costliest)
         };
         (0..plan.per_step.len()).map(step).sum()
     }
+}
+
+fn through(stages: u64) -> Result<Pipeline, String> {
+    let stages = NonZeroU64::new(stages).expect("counts are at least 1");
+    Pipeline::new(stages, NonZeroU64::MIN, None).map_err(|error| error.to_string())
 }
 
 impl Plan {
