@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reference
-from flopbalance import BalanceReport, plan, report
+from flopbalance import BalanceReport, Pipeline, plan, report, simulate_pipeline
 
 
 def test_times_by_brute_force():
@@ -114,3 +114,34 @@ def test_times_that_no_float_holds_are_refused(costs, options):
         match="costs, pipeline_stages and micro_batch_overhead must leave times and their ratios finite, got",
     ):
         report(schedule, costs, [1, 2], 2, **options)
+
+
+def test_an_interleaved_pipeline_is_told_by_its_structure():
+    lengths = list(range(1, 9))
+    schedule = plan(lengths, dp_size=2, max_tokens=8, micro_batch_multiple=4, balance_ranks=False)
+    steps = [next(schedule.rank(rank).steps()) for rank in range(2)]
+    costs = [[sum(lengths[i] for i in batch) for batch in step] for step in steps]
+    told = report(schedule, lengths, lengths, 8, pipeline=Pipeline(4, chunks=2)).pipeline_time
+    assert told == pytest.approx(max(simulate_pipeline(rank, 4, 2) for rank in costs))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"pipeline": 4}, "pipeline must be a Pipeline, got 4", id="number"),
+        pytest.param(
+            {"pipeline": Pipeline(2), "pipeline_stages": 2},
+            "pipeline_stages must not be given beside pipeline, which holds it, got 2",
+            id="both",
+        ),
+        pytest.param(
+            {"pipeline": Pipeline(2, chunks=2)},
+            "every step of schedule must be of a multiple of group = 2 micro-batches, got 3",
+            id="groups",
+        ),
+    ],
+)
+def test_what_is_no_pipeline_of_the_schedule_is_refused(options, message):
+    schedule = plan([5, 5, 5], dp_size=1, max_tokens=5)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        report(schedule, [5, 5, 5], [5, 5, 5], 5, **options)

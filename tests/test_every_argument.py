@@ -134,7 +134,8 @@ PLAN = {
     "pipeline": None,
 }
 OF_A_MODEL = {"mtp_layers": 0, "padded_vocab_size": None}
-PICTURE = {"costs": LENGTHS, "lengths": LENGTHS, "max_tokens": 8, "step": 0, "objective": "step"}
+PICTURE = {"costs": LENGTHS, "lengths": LENGTHS, "max_tokens": 8, "step": 0, "objective": "pipeline"}
+PICTURE |= {"pipeline": fb.Pipeline(2)}
 IN_WORDS = {"cost_unit": "tokens", "title": None}
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -155,14 +156,16 @@ CALLS: dict[str, dict[str, Any]] = {
         "max_tokens": 8,
         "pipeline_stages": 2,
         "micro_batch_overhead": 1.0,
+        "pipeline": None,
     },
     "explain": {
         "schedule": SCHEDULE,
         "lengths": LENGTHS,
         "costs": LENGTHS,
         "settings": {"dp_size": 2, "max_tokens": 8},
-        "objective": "step",
+        "objective": "pipeline",
         "cost_unit": "tokens",
+        "pipeline": fb.Pipeline(2),
     },
     "simulate_pipeline": {"costs": [3, 1, 4, 2], "stages": 2, "chunks": 2, "group": 2},
     "plot_schedule": dict(schedule=SCHEDULE, **PICTURE, **IN_WORDS),

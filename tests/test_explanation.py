@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from flopbalance import CostModel, explain, plan
+from flopbalance import CostModel, Pipeline, explain, plan, report
 from flopbalance.reports.timeline import idle_share, timelines
 
 CAP = 4096
@@ -227,3 +227,26 @@ def test_settings_are_refused_by_name(settings, message):
 def test_the_largest_cap_has_no_double():
     settings = {"dp_size": 1, "max_tokens": 2**63 - 1}
     explain(plan([3, 4], **settings), [3, 4], [3, 4], settings)
+
+
+def test_a_pipeline_is_late_by_its_end(problem):
+    schedule, lengths, costs, settings = problem
+    explanation = explain(*problem, objective="pipeline", pipeline=Pipeline(4))
+    (line,) = timelines(schedule, costs, objective="pipeline", pipeline=Pipeline(4))[explanation.step :][:1]
+    ends = line.starts[:, -1] + line.costs[:, -1]
+    assert explanation.duration == line.duration
+    assert explanation.duration >= ends[explanation.rank]
+    assert explanation.bound >= 4 * explanation.dearest.cost
+    assert "where each rank is a pipeline of 4 stages" in str(explanation)
+    within = next(a for a in explanation.alternatives if a.change == "packing within the cap")
+    planned = plan(lengths, costs=costs, **{**settings, **within.settings})
+    measured = report(planned, costs, lengths, CAP, pipeline=Pipeline(4))
+    assert within.idle_share == pytest.approx(measured.idle_share("pipeline"))
+    assert within.idle_share < explanation.now.idle_share
+
+
+def test_a_pipeline_belongs_to_its_objective(problem):
+    with pytest.raises(ValueError, match=r"^pipeline must be given for objective='pipeline', got None$"):
+        explain(*problem, objective="pipeline")
+    with pytest.raises(ValueError, match=r"^pipeline must be None for objective='step', got Pipeline"):
+        explain(*problem, pipeline=Pipeline(4))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from flopbalance import simulate_pipeline
+from flopbalance import Pipeline, plan, report, simulate_pipeline
 
 CASES = json.loads((Path(__file__).parent / "golden" / "pipeline_dev.json").read_text())
 
@@ -109,3 +109,69 @@ def test_what_is_no_pipeline_is_refused(arguments, message):
 def test_many_micro_batches_take_little_time_and_memory():
     costs = np.arange(1_000_000) % 97
     assert simulate_pipeline(costs, 8) >= costs.sum()
+
+
+def of_micro_batches(schedule, costs):
+    """Return the costs of all micro-batches, rank by rank."""
+    sums = np.add.reduceat(np.asarray(costs)[schedule.samples], schedule.micro_batch_offsets[:-1])
+    return sums.reshape(schedule.dp_size, -1)
+
+
+def heavy_tailed(count=256):
+    lengths = np.random.default_rng(7).lognormal(7, 1.2, count).astype(int) % 16_000 + 1
+    return lengths, lengths * 20_000 + lengths**2
+
+
+class TestPlan:
+    def planned(self, objective, samples=None, **more):
+        lengths, costs = heavy_tailed() if samples is None else samples
+        problem = {"costs": costs, "dp_size": 8, "max_tokens": 16_384, "packing": "capped"} | more
+        return of_micro_batches(plan(lengths, objective=objective, **problem), costs)
+
+    short = np.random.default_rng(3).integers(100, 1_000, 800)
+
+    @pytest.mark.parametrize("stages", [2, 4, 8])
+    def test_a_pipeline_ends_sooner_than_with_level_ranks(self, stages):
+        overhead = 5e6
+        level = self.planned("step")
+        piped = self.planned("pipeline", pipeline_stages=stages, micro_batch_overhead=overhead)
+        ends = [max(simulate_pipeline(rank + overhead, stages) for rank in ranks) for ranks in (piped, level)]
+        assert ends[0] < 0.93 * ends[1]
+
+    @pytest.mark.parametrize("stages", [4, 8])
+    def test_micro_batches_rise_while_it_fills_and_fall_while_it_drains(self, stages):
+        ranks = self.planned("pipeline", (self.short, self.short), pipeline_stages=stages, max_tokens=8_000)
+        third = ranks.shape[1] // 3
+        assert (ranks[:, 0] < 0.7 * ranks.max(axis=1)).all()
+        assert (ranks[:, -1] < ranks[:, third:-third].mean(axis=1)).all()
+
+    def test_an_interleaved_one_gets_whole_groups_and_ends_sooner(self):
+        pipeline = Pipeline(4, chunks=2, group=5)
+        piped = self.planned("pipeline", pipeline=pipeline)
+        plain = self.planned("pipeline", pipeline_stages=4, micro_batch_multiple=5)
+        assert piped.shape[1] % 5 == 0
+        ends = [max(simulate_pipeline(rank, 4, 2, 5) for rank in ranks) for ranks in (piped, plain)]
+        assert ends[0] <= ends[1]
+
+    @pytest.mark.parametrize("stages", [4, 8])
+    def test_rows_behind_a_pipeline_end_sooner_than_by_either_objective_alone(self, stages):
+        overhead = 5e6
+        more = {"pipeline_stages": stages, "micro_batch_overhead": overhead}
+        plans = [self.planned("micro-batch", **more), self.planned("micro-batch"), self.planned("pipeline", **more)]
+        ends = [simulate_pipeline(ranks.max(axis=0) + overhead, stages) for ranks in plans]
+        assert ends[0] < min(ends[1:])
+
+    def test_one_stage_is_no_pipeline_for_rows_either(self):
+        assert np.array_equal(self.planned("micro-batch", pipeline_stages=1), self.planned("micro-batch"))
+
+    def test_without_an_overhead_each_micro_batch_counts_a_fiftieth_of_a_full_one(self):
+        problem = {"samples": (self.short, self.short), "pipeline_stages": 4, "max_tokens": 8_000}
+        told = self.planned("pipeline", **problem, micro_batch_overhead=0.02 * 8_000)
+        assert np.array_equal(self.planned("pipeline", **problem), told)
+        assert told.shape[1] < self.planned("pipeline", **problem, micro_batch_overhead=0).shape[1]
+
+    def test_the_report_tells_the_end_of_the_pipeline_that_ends_last(self):
+        lengths, costs = heavy_tailed()
+        schedule = plan(lengths, costs=costs, dp_size=8, max_tokens=16_384)
+        told = report(schedule, costs, lengths, 16_384, pipeline_stages=4, micro_batch_overhead=3).pipeline_time
+        assert told == max(simulate_pipeline(rank + 3, 4) for rank in of_micro_batches(schedule, costs))

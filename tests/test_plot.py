@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from flopbalance import CostModel, plan
+from flopbalance import CostModel, Pipeline, plan
 from flopbalance.reports.figures import ALONE, WITHIN_CAP, figure_as_svg, plot_comparison, plot_schedule
 from flopbalance.reports.page import html_page
 
@@ -355,7 +355,13 @@ def test_nothing_global_changes():
         ({"lengths": [1] * 512}, r"lengths must be those that were planned, got \d+ tokens in micro-batch 0"),
         ({"costs": CostModel(1)}, r"lengths must be given with costs that have flops\(lengths\)"),
         ({"costs": "qwen3-8b"}, r"costs must be an array, or an object with flops\(lengths\), got 'qwen3-8b'"),
-        ({"objective": "pipeline"}, r"objective must be one of step, micro-batch, got 'pipeline'"),
+        ({"objective": "pipes"}, r"objective must be one of step, micro-batch, pipeline, got 'pipes'"),
+        ({"objective": "pipeline"}, r"pipeline must be given for objective='pipeline', got None"),
+        ({"pipeline": Pipeline(4)}, r"pipeline must be None for objective='step', got Pipeline"),
+        (
+            {"objective": "pipeline", "pipeline": Pipeline(4, chunks=2)},
+            r"pipeline.chunks must be 1 to be drawn, got 2",
+        ),
     ],
 )
 def test_bad_arguments_are_refused_by_name(small, arguments, message):

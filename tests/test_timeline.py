@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopbalance import CostModel, plan
+from flopbalance import CostModel, Pipeline, plan, simulate_pipeline
 from flopbalance.reports.timeline import Distribution, idle_share, timelines, worst_step
 
 
@@ -54,6 +54,18 @@ def test_ranks_that_meet_more_often_wait_no_less(problem):
         assert (seldom.idle <= often.idle).all()
 
 
+def test_a_pipeline_is_drawn_as_its_last_stage_works():
+    # Ranks of (9, 1) and (1, 9). The first stage takes 9 forward until 3, the last forward and back from then until 12.
+    schedule = plan([9, 1, 1, 9], dp_size=2, micro_batch_size=1, packing="fixed", balance_ranks=False)
+    (line,) = timelines(schedule, [9, 1, 1, 9], objective="pipeline", pipeline=Pipeline(2))
+    assert line.costs.tolist() == [[9, 1], [1, 9]]
+    ends = [simulate_pipeline(rank, 2) for rank in line.costs]
+    assert line.starts == pytest.approx(np.array([[3, 12], [1 / 3, 10 / 3]]))
+    assert line.duration == max(ends)
+    assert line.waits == pytest.approx(np.array([[0, ends[0] - 13], [2, max(ends) - 37 / 3]]))
+    assert line.busy + line.idle == pytest.approx(np.full(2, line.duration))
+
+
 def test_only_single_samples_are_alone_above_the_cap():
     schedule = plan([9, 5, 5], dp_size=2, max_tokens=10, balance_ranks=False)
     (line,) = timelines(schedule, [1, 1, 1], max_tokens=8)
@@ -90,7 +102,7 @@ def test_a_distribution_counts_every_sample_once(samples):
         ({"costs": CostModel}, r"costs must be an array, or an object with flops\(lengths\), got <class"),
         ({"costs": 7}, r"costs must be an array, or an object with flops\(lengths\), got 7"),
         ({"costs": [1, 2], "max_tokens": 0}, r"max_tokens must be >= 1, got 0"),
-        ({"costs": [1, 2], "objective": "pipe"}, r"objective must be one of step, micro-batch, got 'pipe'"),
+        ({"costs": [1, 2], "objective": "pipe"}, r"objective must be one of step, micro-batch, pipeline, got 'pipe'"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments, message):

@@ -32,7 +32,7 @@ __all__ = [
     "total_flops",
 ]
 
-_Sizes: TypeAlias = Literal["free", "equal", "bounded"]
+_Sizes: TypeAlias = Literal["free", "equal", "bounded", "refined"]
 
 DEBUG_BUILD: Final[bool]
 EFFORT: Final[int]
@@ -57,6 +57,8 @@ class _Measures(TypedDict):
     step_times: Floats
     micro_batch_times: Floats
     pipeline_times: Floats
+    pipeline_ends: Floats
+    last_stage_ends: Floats
     mean_times: Floats
     lower_bounds: Floats
 

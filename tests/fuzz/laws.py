@@ -125,22 +125,37 @@ def parts_of(items: Sequence[int], offsets: Sequence[int]) -> list[list[int]]:
 def partition(call: Call) -> None:
     weights, parts = plain_weights(call.given["seqlen_list"]), plain_count(call.given["k_partitions"])
     sizes = call.given["equal_size"]
-    if weights is None or parts is None or repr(sizes) not in ("True", "False", "'bounded'") or not weights:
+    if weights is None or parts is None or repr(sizes) not in _SIZES or not weights:
         return
-    if parts > len(weights) or (sizes is True and len(weights) % parts):
+    if parts > len(weights) or (sizes in (True, "refined") and len(weights) % parts):
         must(call.refusal is not None, "an impossible number of parts is refused")
         return
-    if sizes == "bounded":
+    if type(sizes) is str:
         if call.refusal is not None:
             return  # only get_seqlen_balanced_partitions knows the word
         counts = [len(part) for part in call.answer]
-        must(max(counts) - min(counts) <= 1, "bounded parts differ by at most one item")
+        must(max(counts) - min(counts) <= 1, "counts of items differ by at most one")
         must(sorted(itertools.chain(*call.answer)) == list(range(len(weights))), "every item stands in one part")
-    if len(weights) <= 5 * SMALL and not (sizes == "bounded" and len(weights) % parts):
+    if sizes == "refined":
+        refined(weights, call.answer)
+    elif len(weights) <= 5 * SMALL and not (sizes == "bounded" and len(weights) % parts):
         wanted = reference.karmarkar_karp(weights, parts, sizes is not False)
         if call.answer is not None and all(part == sorted(part) for part in call.answer):
             wanted = [sorted(part) for part in wanted]
         call.expect(wanted, "parts are the reference's")
+
+
+_SIZES = ("True", "False", "'bounded'", "'refined'")
+
+
+def refined(weights: Sequence[Number], answer: list[list[int]]) -> None:
+    exact = [Fraction(weight) for weight in weights]
+    largest = max(sum(exact[item] for item in part) for part in answer)
+    equal = flopbalance.get_seqlen_balanced_partitions(weights, len(answer), equal_size=True)
+    differenced = max(sum(exact[item] for item in part) for part in equal)
+    must(largest <= differenced * (1 + Fraction(CLOSE)), "refined parts are no heavier than equal ones")
+    if all(type(weight) is int for weight in weights):
+        must(largest <= differenced, "refined parts are no heavier than equal ones, exactly")
 
 
 @law("first_fit_pack")
@@ -450,11 +465,17 @@ def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
     fields = field_by_field(call.given)
     stages, overhead = int(fields["pipeline_stages"] or 1), float(fields["micro_batch_overhead"] or 0)
     whole = all(type(cost) is int for cost in costs) and sum(costs) * stages < 2**50
-    if given["packing"] == "capped" and whole and overhead < 2**20 and fields["chunks"] == 1:
+    told = stages == 1 or fields["micro_batch_overhead"] is not None
+    if given["packing"] == "capped" and whole and told and overhead < 2**20 and fields["chunks"] == 1:
         options = {"pipeline_stages": stages, "micro_batch_overhead": overhead}
         times = []
         for effort in (0, 8, 128):
             schedule = flopbalance.plan(lengths, costs=costs, **{**given, "effort": effort})
+            if given["objective"] == "micro-batch":
+                times.append(
+                    float(sum(reference.pipeline_end(rows, stages) for rows in dearest(schedule, costs, overhead)))
+                )
+                continue
             time = report(schedule, costs, lengths, 1, **options).times[given["objective"]]
             paid = 0 if given["objective"] == "pipeline" else overhead * schedule.micro_batches_per_step.sum()
             times.append(time + paid)
@@ -462,6 +483,16 @@ def as_often(call: Call, lengths: list[int], costs: Sequence[Number]) -> None:
             times[0] * (1 + CLOSE) >= times[1] and times[1] * (1 + CLOSE) >= times[2],
             f"more effort is never worse: {times}",
         )
+
+
+def dearest(schedule: Schedule, costs: Sequence[Number], overhead: float) -> list[list[Fraction]]:
+    """Return the dearest of the first micro-batches of all ranks, of the second, ..., step by step."""
+    batches = parts_of(schedule.samples.tolist(), schedule.micro_batch_offsets.tolist())
+    each = [Fraction(overhead) + sum(map(Fraction, map(costs.__getitem__, batch))) for batch in batches]
+    count = len(each) // schedule.dp_size
+    rows = [max(each[first::count]) for first in range(count)]
+    ends = [0, *itertools.accumulate(schedule.micro_batches_per_step.tolist())]
+    return [rows[a:b] for a, b in itertools.pairwise(ends)]
 
 
 @law("check_feasible")

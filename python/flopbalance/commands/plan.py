@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flopbalance.commands.options import add_problem_options, files_read
-from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
+from flopbalance.commands.problem import Planned, cost_unit, read_problem, reasons
 from flopbalance.fields import Fields
 from flopbalance.reports.explanation import explain
 from flopbalance.schedules.schedule import Schedule
@@ -66,8 +66,9 @@ def run(options: argparse.Namespace) -> int:
             problem.rollout.lengths,
             problem.costs,
             problem.settings(chosen),
-            objective=meeting(options.balance_objective),
+            objective=options.balance_objective,
             cost_unit=cost_unit(options),
+            pipeline=problem.pipeline(options.balance_objective),
         )
         print(f"\nMode: {chosen.name}\n\n{explanation}")
     if ending is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flopbalance.commands.options import add_objective_option, add_problem_options, files_read
-from flopbalance.commands.problem import Planned, cost_unit, meeting, read_problem, reasons
+from flopbalance.commands.problem import Planned, cost_unit, read_problem, reasons
 from flopbalance.fields import Fields
 from flopbalance.reports.figures import figure_as_svg, plot_comparison
 from flopbalance.reports.page import html_page
@@ -65,8 +65,9 @@ def run(options: argparse.Namespace) -> int:
             lengths=problem.rollout.lengths,
             max_tokens=problem.max_tokens,
             step=options.step,
-            objective=meeting(options.objective),
+            objective=options.objective,
             cost_unit=cost_unit(options),
+            pipeline=problem.pipeline(options.objective),
             title=None if path.suffix.lower() == ".html" else title,
         )
     except ImportError as error:

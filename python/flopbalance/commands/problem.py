@@ -18,9 +18,9 @@ from flopbalance.fields import Fields
 from flopbalance.lengths.files import read_lengths
 from flopbalance.lengths.synthetic import Rollout, synthetic_rollout
 from flopbalance.planning.counts import Counts
+from flopbalance.planning.pipeline import Pipeline
 from flopbalance.planning.plan import Objective, plan
 from flopbalance.reports.balance import BalanceReport, report
-from flopbalance.reports.timeline import Meeting
 from flopbalance.schedules.schedule import Schedule
 from flopbalance.text import counted
 from flopbalance.trainers.arguments import validate_balance_args
@@ -49,6 +49,10 @@ class Problem:
     stages: int
     micro_batch_overhead: float | None
     choices: Mapping[str, Any]
+
+    def pipeline(self, objective: Objective) -> Pipeline | None:
+        """Return the pipeline of each rank, where the objective has one."""
+        return Pipeline(self.stages) if objective == "pipeline" else None
 
     def modes(self) -> tuple[Mode, ...]:
         """Return the modes that apply."""
@@ -94,7 +98,7 @@ class Problem:
         offered = {
             **{argument: value for argument, value in self.choices.items() if argument not in counts},
             "objective": mode.objective,
-            "pipeline_stages": self.stages,
+            "pipeline_stages": self.stages if mode.objective == "pipeline" else None,
             "micro_batch_overhead": self.micro_batch_overhead,
         }
         return {
@@ -171,11 +175,6 @@ def _cost(options: argparse.Namespace) -> CostFunction:
     if options.cost is not None:
         raise ValueError(f"--cost excludes --flops-model {flops_model}, which is another cost")
     return read_cost(flops_model)
-
-
-def meeting(objective: Objective) -> Meeting:
-    """Return where ranks wait for each other, as far as it can be drawn: a pipeline's ranks meet once a step."""
-    return "micro-batch" if objective == "micro-batch" else "step"
 
 
 def cost_unit(options: argparse.Namespace) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flopbalance.checks import as_count
+from flopbalance.checks import as_count, shown
 
 
 @dataclass(frozen=True)
@@ -48,3 +48,16 @@ class Pipeline:
         own["stages"] = as_count(self.stages, "stages")
         own["chunks"] = as_count(self.chunks, "chunks")
         own["group"] = None if self.group is None else as_count(self.group, "group")
+
+
+def as_pipeline(pipeline: Pipeline | None, pipeline_stages: int) -> Pipeline:
+    """Return the pipeline that one of two arguments describes."""
+    if pipeline is None:
+        return Pipeline(as_count(pipeline_stages, "pipeline_stages"))
+    if not isinstance(pipeline, Pipeline):
+        raise ValueError(f"pipeline must be a Pipeline, got {shown(pipeline)}")
+    if as_count(pipeline_stages, "pipeline_stages") != 1:
+        raise ValueError(
+            f"pipeline_stages must not be given beside pipeline, which holds it, got {shown(pipeline_stages)}"
+        )
+    return pipeline

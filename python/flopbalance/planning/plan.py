@@ -138,7 +138,8 @@ def plan(
     counts : Counts, optional
         How many micro-batches every rank gets; `micro_batch_multiple` is its field `multiple`.
     pipeline : Pipeline, optional
-        The pipeline behind each rank, needed for ``objective="pipeline"``; `pipeline_stages` is its field `stages`.
+        The pipeline behind each rank, needed for ``objective="pipeline"``; with ``"micro-batch"``, ranks meet at every
+        micro-batch and the rows that they make go through it. `pipeline_stages` is its field `stages`.
     pad_to, padded, extra_budget, on_oversize, pipeline_stages
         Fields of `limits` and `pipeline`.
     carried : array_like of shape (dp_size,), optional
@@ -236,8 +237,8 @@ def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any)
     limit = "micro_batch_size" if packing == "fixed" else "max_tokens"
     if settings[limit] is None:
         raise ValueError(f"{name(limit)} must be given for {name('packing')}={packing!r}, got None")
-    has_pipeline = reads("pipeline_stages", packing, objective)
-    if has_pipeline and settings["pipeline_stages"] is None:
+    has_pipeline = settings["pipeline_stages"] is not None
+    if objective == "pipeline" and packing == "capped" and not has_pipeline:
         raise ValueError(f"{name('pipeline_stages')} must be given for {name('objective')}={objective!r}, got None")
     rollout_ids, carried, overhead = settings["rollout_ids"], settings["carried"], settings["micro_batch_overhead"]
     return {
@@ -322,5 +323,5 @@ def reads(argument: str, packing: Packing, objective: Objective = "step") -> boo
     """Return whether `plan` reads an argument with a packing and an objective, or only accepts its default."""
     _, by = _READ_BY_SOME.get(argument, (None, "all"))
     if by == "pipeline":
-        return packing == "capped" and objective == "pipeline"
+        return packing == "capped" and objective in ("micro-batch", "pipeline")
     return by == "all" or packing == "capped" or (by == "cap" and packing != "fixed")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import CostFunction, Ints, as_amount, as_count, as_float_costs
+from flopbalance.planning.pipeline import Pipeline, as_pipeline
 from flopbalance.reports.measures import Measures, above_alone, above_cap, idle_share
 from flopbalance.schedules.schedule import Schedule, planned_lengths
 from flopbalance.text import counted
@@ -143,6 +144,7 @@ def report(
     *,
     pipeline_stages: int = 1,
     micro_batch_overhead: float = 0,
+    pipeline: Pipeline | None = None,
 ) -> BalanceReport:
     """Return what a schedule costs, and how far it is from the best possible.
 
@@ -157,9 +159,12 @@ def report(
     max_tokens : int
         Token cap of a micro-batch.
     pipeline_stages : int, default 1
-        Stages of the pipeline for which `pipeline_time` is told.
+        Field `stages` of `pipeline`.
     micro_batch_overhead : float, default 0
         What every micro-batch costs there beside its samples, in the unit of `costs`.
+    pipeline : Pipeline, optional
+        The pipeline of every rank for which `pipeline_time` is told. With several chunks, steps of the schedule have a
+        multiple of its group.
 
     Raises
     ------
@@ -188,7 +193,7 @@ def report(
     measures = Measures.of(
         schedule,
         weights,
-        pipeline_stages=as_count(pipeline_stages, "pipeline_stages"),
+        pipeline=as_pipeline(pipeline, pipeline_stages),
         micro_batch_overhead=as_amount(micro_batch_overhead, "micro_batch_overhead"),
     )
     together, alone = above_cap(schedule.token_counts, schedule.sample_counts, cap)

@@ -24,9 +24,10 @@ from flopbalance.checks import (
 )
 from flopbalance.errors import ScheduleError
 from flopbalance.planning.limits import as_pad_to
+from flopbalance.planning.pipeline import Pipeline
 from flopbalance.planning.plan import Packing, plan
 from flopbalance.reports.measures import Measures, above_cap, idle_share
-from flopbalance.reports.timeline import Meeting
+from flopbalance.reports.timeline import Meeting, pipeline_of
 from flopbalance.schedules.schedule import Schedule, planned_lengths
 from flopbalance.text import counted, format_table, si_prefix
 
@@ -87,6 +88,8 @@ class Explanation:
         The rank that others wait for longest in it.
     objective : str
         Where ranks wait for each other.
+    stages : int
+        Stages through which a micro-batch passes, one without a pipeline.
     duration : float
         Time of the step, in units of cost.
     mean : float
@@ -111,6 +114,7 @@ class Explanation:
     steps: int
     rank: int
     objective: str
+    stages: int
     duration: float
     mean: float
     late: float
@@ -124,7 +128,7 @@ class Explanation:
     @property
     def bound(self) -> float:
         """No plan of the step takes less: some rank has the mean work at least, and some rank the costliest sample."""
-        return max(self.mean, self.dearest.cost)
+        return max(self.mean, self.stages * self.dearest.cost)
 
     @property
     def best(self) -> Alternative | None:
@@ -146,7 +150,11 @@ class Explanation:
         text = f"{where} takes {self._amount(self.duration)}"
         if not self.late:
             return f"{text}, and no rank waits for another."
-        meeting = "" if self.objective == "step" else " where ranks meet at every micro-batch"
+        meeting = {
+            "step": "",
+            "micro-batch": " where ranks meet at every micro-batch",
+            "pipeline": f" where each rank is a pipeline of {counted(self.stages, 'stage')}",
+        }[self.objective]
         return (
             f"{text}{meeting}.\n"
             f"Its mean rank works for {self._amount(self.mean)} and is idle for {idle:.1%} of the time.\n"
@@ -157,7 +165,8 @@ class Explanation:
         text = f"No plan of this step takes less than {self._amount(self.bound)}, "
         if self.bound > self.mean:
             return (
-                f"{text}which sample {self.dearest.sample} of {self.dearest.tokens:,} tokens takes by itself:\n"
+                f"{text}which sample {self.dearest.sample} of {self.dearest.tokens:,} tokens takes by itself"
+                f"{' through all stages' if self.stages > 1 else ''}:\n"
                 "below that, only fewer ranks, more samples in a step or shorter samples would let ranks wait less."
             )
         return f"{text}the work of the mean rank."
@@ -201,6 +210,7 @@ def explain(
     *,
     objective: Meeting = "step",
     cost_unit: str = "FLOPs",
+    pipeline: Pipeline | None = None,
 ) -> Explanation:
     """Find where ranks wait longest, which samples cause it, and what would help.
 
@@ -214,10 +224,12 @@ def explain(
         What each sample costs.
     settings : mapping
         The other arguments of `plan` that made the schedule.
-    objective : {"step", "micro-batch"}, default "step"
-        Whether ranks wait for each other at the end of a step or of every micro-batch.
+    objective : {"step", "micro-batch", "pipeline"}, default "step"
+        Whether ranks wait for each other at the end of a step, of every micro-batch, or of a step behind a `pipeline`.
     cost_unit : str, default "FLOPs"
         The unit of `costs`, for the text.
+    pipeline : Pipeline, optional
+        Of every rank, for ``objective="pipeline"`` only.
 
     Returns
     -------
@@ -251,9 +263,9 @@ def explain(
     tokens = planned_lengths(schedule, lengths)
     weights = as_float_costs(costs, tokens, schedule.num_samples)
     _check_settings(settings)
-    as_choice(objective, Meeting, "objective")
+    piped = pipeline_of(objective, pipeline)
     as_text(cost_unit, "cost_unit")
-    measures = Measures.of(schedule, weights)
+    measures = Measures.of(schedule, weights, pipeline=piped)
     step = measures.worst_step(objective)
     of_step = schedule.step_starts[step] + np.arange(schedule.micro_batches_per_step[step])
     rank, late, batches = _slowest(measures, step, measures.micro_batch_costs[:, of_step], objective)
@@ -264,18 +276,19 @@ def explain(
     numbers = np.arange(len(schedule.micro_batch_tokens)).reshape(schedule.dp_size, -1)[:, of_step]
     in_order = _costliest_first(schedule, numbers[rank, batches], weights)
     needed = int(np.searchsorted(np.cumsum(weights[in_order]), late)) + 1 if late else 0
-    alternatives, refused = _tried(schedule, tokens, costs, weights, settings, objective)
+    alternatives, refused = _tried(schedule, tokens, costs, weights, settings, objective, piped)
     return Explanation(
         step=step,
         steps=len(measures.mean_times),
         rank=rank,
         objective=objective,
+        stages=piped.stages,
         duration=float(measures.times[objective][step]),
         mean=float(measures.mean_times[step]),
         late=late,
         dearest=cause(int(_costliest_first(schedule, numbers.ravel(), weights)[0])),
         causes=tuple(cause(int(sample)) for sample in in_order[:needed]),
-        now=_measured(schedule, weights, settings.get("max_tokens"), objective, "now", {}),
+        now=_measured(schedule, weights, settings.get("max_tokens"), objective, piped, "now", {}),
         alternatives=tuple(sorted(alternatives, key=lambda alternative: alternative.idle_share)),
         refused=refused,
         cost_unit=cost_unit,
@@ -289,17 +302,17 @@ def _tried(
     weights: Floats,
     settings: Mapping[str, Any],
     objective: Meeting,
+    pipeline: Pipeline,
 ) -> tuple[list[Alternative], dict[str, str]]:
     """Plan what might help; also return why some cannot be planned."""
     alternatives, refused = [], {}
-    for change, different in _changes(schedule, settings, objective):
+    for change, different in _changes(schedule, settings, objective, pipeline):
+        cap = different.get("max_tokens", settings.get("max_tokens"))
         try:
             other = plan(tokens, costs=costs, **{**settings, **different})
+            alternatives.append(_measured(other, weights, cap, objective, pipeline, change, different))
         except ScheduleError as error:
             refused[change] = str(error)
-        else:
-            cap = different.get("max_tokens", settings.get("max_tokens"))
-            alternatives.append(_measured(other, weights, cap, objective, change, different))
     return alternatives, refused
 
 
@@ -323,10 +336,11 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
 def _slowest(measures: Measures, step: int, costs: Floats, objective: Meeting) -> tuple[int, float, Ints]:
     """Return the rank that others wait for longest, for how long on average, and in which of its micro-batches."""
     duration = float(measures.times[objective][step])
-    if objective == "step":
-        rank = int(measures.busy[:, step].argmax())
+    if objective != "micro-batch":
+        ends = (measures.busy if objective == "step" else measures.pipeline_ends)[:, step]
+        rank = int(ends.argmax())
         batches = np.arange(costs.shape[1])
-        late = duration - float(measures.mean_times[step])
+        late = duration - float(measures.mean_times[step] if objective == "step" else ends.mean())
     else:
         slowest = costs.argmax(axis=0)
         by_rank = np.bincount(slowest, weights=costs.max(axis=0) - costs.mean(axis=0))
@@ -348,6 +362,7 @@ def _measured(
     weights: Floats,
     max_tokens: int | None,
     objective: Meeting,
+    pipeline: Pipeline,
     change: str,
     settings: dict[str, Any],
 ) -> Alternative:
@@ -355,7 +370,7 @@ def _measured(
     return Alternative(
         change=change,
         settings=settings,
-        idle_share=Measures.of(schedule, weights).idle_share(objective),
+        idle_share=Measures.of(schedule, weights, pipeline=pipeline).idle_share(objective),
         largest_tokens=int(schedule.micro_batch_tokens.max()),
         over_cap=int(together.sum()),
         dropped=len(schedule.dropped),
@@ -363,7 +378,7 @@ def _measured(
 
 
 def _changes(
-    schedule: Schedule, settings: Mapping[str, Any], objective: Meeting
+    schedule: Schedule, settings: Mapping[str, Any], objective: Meeting, pipeline: Pipeline
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what might help, in words and as arguments of `plan`."""
     now: dict[str, Any] = {"packing": "first-fit", "balance_ranks": True, **settings}
@@ -372,7 +387,8 @@ def _changes(
     if now["packing"] == "first-fit":
         yield "packing by FLOPs", {"packing": "flops", "balance_ranks": True}
     if now["packing"] in ("first-fit", "flops"):
-        yield "packing within the cap", {"packing": "capped", "balance_ranks": True, "objective": objective}
+        within = {"packing": "capped", "balance_ranks": True, "objective": objective}
+        yield "packing within the cap", within | ({"pipeline": pipeline} if objective == "pipeline" else {})
     now["global_batch_size"] = int(schedule.rollouts_per_step[0])
     sizes = {
         "micro_batch_size": ("sample", " per micro-batch"),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flopbalance.checks import CostFunction, Floats, Ints, as_count, as_float_costs, as_text, shown
+from flopbalance.planning.pipeline import Pipeline
 from flopbalance.reports.timeline import (
     Distribution,
     Meeting,
@@ -24,7 +25,7 @@ from flopbalance.reports.timeline import (
     worst_step,
 )
 from flopbalance.schedules.schedule import Schedule, planned_lengths
-from flopbalance.text import printable, si_prefix
+from flopbalance.text import counted, printable, si_prefix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,6 +65,7 @@ def plot_schedule(
     objective: Meeting = "step",
     cost_unit: str = "FLOPs",
     title: str | None = None,
+    pipeline: Pipeline | None = None,
 ) -> Figure:
     """Draw a schedule: a time line of one step, the tokens of all micro-batches, the distribution of lengths.
 
@@ -79,12 +81,15 @@ def plot_schedule(
         Token cap of a micro-batch; the colour of a micro-batch is its tokens above the cap.
     step : int, optional
         The step that the time line shows, from 0; by default the one in which ranks wait longest.
-    objective : {"step", "micro-batch"}, default "step"
-        Whether ranks wait for each other at the end of a step or of every micro-batch.
+    objective : {"step", "micro-batch", "pipeline"}, default "step"
+        Whether ranks wait for each other at the end of a step, of every micro-batch, or of a step behind a `pipeline`,
+        whose last stage is drawn then.
     cost_unit : str, default "FLOPs"
         The unit of `costs`; gets a prefix such as P for 10^15.
     title : str, optional
         Above the picture.
+    pipeline : Pipeline, optional
+        Of every rank, of one chunk, for ``objective="pipeline"`` only.
 
     Returns
     -------
@@ -119,6 +124,7 @@ def plot_schedule(
         objective=objective,
         cost_unit=cost_unit,
         title=title,
+        pipeline=pipeline,
     )
 
 
@@ -132,6 +138,7 @@ def plot_comparison(
     objective: Meeting = "step",
     cost_unit: str = "FLOPs",
     title: str | None = None,
+    pipeline: Pipeline | None = None,
 ) -> Figure:
     """Draw schedules of the same samples on one scale, such as before and after balancing.
 
@@ -139,7 +146,7 @@ def plot_comparison(
     ----------
     schedules : mapping of str to Schedule
         At least one, by the name that the picture gives it; from top to bottom.
-    costs, lengths, max_tokens, objective, cost_unit, title
+    costs, lengths, max_tokens, objective, cost_unit, title, pipeline
         As for `plot_schedule`.
     step : int, optional
         The step that the time lines show, from 0; by default the one in which ranks wait longest under the first
@@ -182,7 +189,7 @@ def plot_comparison(
         tokens, *_ = (planned_lengths(schedule, lengths) for schedule in schedules.values())
     weights = as_float_costs(costs, tokens, next(iter(schedules.values())).num_samples)
     lines = {
-        name: timelines(schedule, weights, max_tokens=max_tokens, objective=objective)
+        name: timelines(schedule, weights, max_tokens=max_tokens, objective=objective, pipeline=pipeline)
         for name, schedule in schedules.items()
     }
     step = _chosen_step(step, list(lines.values()))
@@ -210,7 +217,11 @@ def plot_comparison(
         if max_tokens is not None:
             facts.append(f"micro-batches: {_over_cap([line])}")
         _decorate(ax, _named(name, ", ".join(facts)), "", "rank")
-    meeting = "once a step" if objective == "step" else "at every micro-batch"
+    meeting = {
+        "step": "once a step",
+        "micro-batch": "at every micro-batch",
+        "pipeline": f"once a step; on the last of {counted(pipeline.stages, 'stage') if pipeline else ''}",
+    }[objective]
     axes[-1].set_xlabel(
         f"time since the start of the step ({prefix}{printable(cost_unit)}), where ranks meet {meeting}",
         fontsize=MEDIUM,
@@ -328,12 +339,13 @@ def _draw_timeline(ax: Axes, line: Timeline, palette: _Palette, scale: float) ->
     polygons = palette.mpl.collections.PolyCollection
     rows = np.broadcast_to(np.arange(ranks)[:, None], line.costs.shape)
     starts, ends = line.starts / scale, (line.starts + line.costs) / scale
-    waits = line.waits / scale
-    waiting = waits > 0
+    # Each rank waits before its first micro-batch, if it is a pipeline, and after any.
+    idle_starts, idle = np.hstack([0 * starts[:, :1], ends]), np.hstack([starts[:, :1], line.waits / scale])
+    idle_rows, waiting = np.hstack([rows[:, :1], rows]), idle > 0
     height = 0.84 if ranks <= SEPARATE_RANKS else 1.0
     ax.add_collection(
         polygons(
-            _rectangles(ends[waiting], waits[waiting], rows[waiting], height),
+            _rectangles(idle_starts[waiting], idle[waiting], idle_rows[waiting], height),
             label="idle",
             facecolor=IDLE,
             edgecolor=IDLE_HATCH,

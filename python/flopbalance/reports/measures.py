@@ -9,10 +9,13 @@ import numpy.typing as npt
 
 from flopbalance import _core
 from flopbalance.checks import Floats, Ints
+from flopbalance.planning.pipeline import Pipeline
 from flopbalance.schedules.schedule import Schedule
 from flopbalance.text import counted
 
 Bools = npt.NDArray[np.bool_]
+
+NO_PIPELINE = Pipeline(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,10 @@ class Measures:
         The work of each rank.
     times : dict of str to ndarray of float64, shape (steps,)
         How long each step takes, by objective of `plan`.
+    pipeline_ends : ndarray of float64, shape (dp_size, steps)
+        When the pipeline of each rank ends.
+    last_stage_ends : ndarray of float64, shape (dp_size, micro-batches per rank)
+        When its last stage is done with each micro-batch, forward and back; empty where they are interleaved.
     mean_times : ndarray of float64, shape (steps,)
         The work of the mean rank.
     lower_bounds : ndarray of float64, shape (steps,)
@@ -36,12 +43,14 @@ class Measures:
     micro_batch_costs: Floats
     busy: Floats
     times: dict[str, Floats]
+    pipeline_ends: Floats
+    last_stage_ends: Floats
     mean_times: Floats
     lower_bounds: Floats
 
     @classmethod
     def of(
-        cls, schedule: Schedule, costs: Floats, *, pipeline_stages: int = 1, micro_batch_overhead: float = 0.0
+        cls, schedule: Schedule, costs: Floats, *, pipeline: Pipeline = NO_PIPELINE, micro_batch_overhead: float = 0.0
     ) -> Measures:
         """Measure a schedule; O(n) time.
 
@@ -53,14 +62,16 @@ class Measures:
         >>> measures.times["step"], measures.mean_times
         (array([11.]), array([10.5]))
         """
-        measured = _core.measure(schedule, costs, (pipeline_stages, 1, None), micro_batch_overhead)
+        measured = _core.measure(
+            schedule, costs, (pipeline.stages, pipeline.chunks, pipeline.group), micro_batch_overhead
+        )
         with np.errstate(over="ignore"):
             longest = measured["pipeline_times"].sum() + measured["micro_batch_times"].sum()
             excess = longest / (measured["lower_bounds"].sum() or 1)
         if not (np.isfinite(longest) and np.isfinite(excess)):
             raise ValueError(
                 "costs, pipeline_stages and micro_batch_overhead must leave times and their ratios finite, got "
-                f"{counted(pipeline_stages, 'stage')} and an overhead of {micro_batch_overhead:g}"
+                f"{counted(pipeline.stages, 'stage')} and an overhead of {micro_batch_overhead:g}"
             )
         return cls(
             micro_batch_costs=measured["micro_batch_costs"].reshape(schedule.dp_size, -1),
@@ -70,6 +81,8 @@ class Measures:
                 "micro-batch": measured["micro_batch_times"],
                 "pipeline": measured["pipeline_times"],
             },
+            pipeline_ends=measured["pipeline_ends"].reshape(schedule.dp_size, -1),
+            last_stage_ends=measured["last_stage_ends"].reshape(schedule.dp_size, -1),
             mean_times=measured["mean_times"],
             lower_bounds=measured["lower_bounds"],
         )

@@ -9,13 +9,23 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from flopbalance.checks import CostFunction, Floats, Ints, as_choice, as_count, as_float_costs, as_lengths
+from flopbalance.checks import CostFunction, Floats, Ints, as_choice, as_count, as_float_costs, as_lengths, shown
+from flopbalance.planning.pipeline import Pipeline, as_pipeline
 from flopbalance.reports import measures
-from flopbalance.reports.measures import Bools, Measures, above_cap
+from flopbalance.reports.measures import NO_PIPELINE, Bools, Measures, above_cap
 from flopbalance.schedules.schedule import Schedule
 
-Meeting = Literal["step", "micro-batch"]
-"""Those objectives of `plan` that can be drawn rank by rank."""
+Meeting = Literal["step", "micro-batch", "pipeline"]
+"""The objectives of `plan`."""
+
+
+def pipeline_of(objective: Meeting, pipeline: Pipeline | None) -> Pipeline:
+    """Return the pipeline behind each rank, which one objective needs and no other has."""
+    as_choice(objective, Meeting, "objective")
+    if (objective == "pipeline") != (pipeline is not None):
+        must = "be given" if pipeline is None else "be None"
+        raise ValueError(f"pipeline must {must} for objective={objective!r}, got {shown(pipeline)}")
+    return NO_PIPELINE if pipeline is None else as_pipeline(pipeline, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +39,11 @@ class Timeline:
     step : int
         The step, from 0.
     starts : ndarray of float64
-        When the micro-batch starts; the step starts at 0.
+        When the micro-batch starts, in a pipeline on its last stage; the step starts at 0.
     costs : ndarray of float64
         How long it runs.
     waits : ndarray of float64
-        How long the rank then waits for other ranks, before its next micro-batch or the end of the step.
+        How long the rank then waits, before its next micro-batch or the end of the step.
     tokens : ndarray of int64
         Tokens of the micro-batch.
     over_cap : ndarray of int64
@@ -67,8 +77,8 @@ class Timeline:
 
     @property
     def idle(self) -> Floats:
-        """Time that each rank waits, shape (ranks,)."""
-        idle: Floats = self.waits.sum(axis=1)
+        """Time that each rank waits, shape (ranks,), in a pipeline before its first micro-batch, too."""
+        idle: Floats = self.starts[:, 0] + self.waits.sum(axis=1)
         return idle
 
 
@@ -78,6 +88,7 @@ def timelines(
     *,
     max_tokens: int | None = None,
     objective: Meeting = "step",
+    pipeline: Pipeline | None = None,
 ) -> list[Timeline]:
     """Return the time line of every step.
 
@@ -89,8 +100,11 @@ def timelines(
         What each sample costs, in any unit. A micro-batch runs for the sum of its samples.
     max_tokens : int, optional
         Token cap of a micro-batch; without it nothing is above.
-    objective : {"step", "micro-batch"}, default "step"
-        Whether ranks wait for each other at the end of a step or at the end of every micro-batch.
+    objective : {"step", "micro-batch", "pipeline"}, default "step"
+        Whether ranks wait for each other at the end of a step, of every micro-batch, or of a step behind a `pipeline`.
+        Then the time line is that of the last stage, which takes each micro-batch forward and back in one.
+    pipeline : Pipeline, optional
+        Of every rank, of one chunk, for ``objective="pipeline"`` only.
 
     Raises
     ------
@@ -116,8 +130,10 @@ def timelines(
            [0., 9.]]), array([[0., 0.],
            [7., 8.]]))
     """
-    as_choice(objective, Meeting, "objective")
-    measured = Measures.of(schedule, as_float_costs(costs, None, schedule.num_samples))
+    piped = pipeline_of(objective, pipeline)
+    if piped.chunks > 1:
+        raise ValueError(f"pipeline.chunks must be 1 to be drawn, got {piped.chunks}")
+    measured = Measures.of(schedule, as_float_costs(costs, None, schedule.num_samples), pipeline=piped)
     tokens = schedule.token_counts
     cap = None if max_tokens is None else as_count(max_tokens, "max_tokens")
     breaks_cap, alone = above_cap(tokens, schedule.sample_counts, cap)
@@ -125,7 +141,9 @@ def timelines(
     for step, (first, count) in enumerate(zip(schedule.step_starts, schedule.micro_batches_per_step, strict=True)):
         of_step = np.s_[:, first : first + count]
         costs_of_step = measured.micro_batch_costs[of_step]
-        starts, waits = _starts_and_waits(costs_of_step, objective)
+        duration = float(measured.times[objective][step])
+        ends = measured.last_stage_ends[of_step] if objective == "pipeline" else None
+        starts, waits = _starts_and_waits(costs_of_step, objective, ends, duration)
         lines.append(
             Timeline(
                 step=step,
@@ -139,14 +157,17 @@ def timelines(
                 alone=alone[of_step],
                 busy=measured.busy[:, step],
                 mean=float(measured.mean_times[step]),
-                duration=float(measured.times[objective][step]),
+                duration=duration,
             )
         )
     return lines
 
 
-def _starts_and_waits(costs: Floats, objective: Meeting) -> tuple[Floats, Floats]:
+def _starts_and_waits(costs: Floats, objective: Meeting, ends: Floats | None, duration: float) -> tuple[Floats, Floats]:
     """Return when each micro-batch starts, and how long its rank waits after it."""
+    if ends is not None:
+        starts = np.maximum(ends - costs, 0)
+        return starts, np.maximum(np.hstack([starts[:, 1:], np.full((len(costs), 1), duration)]) - ends, 0)
     slots = costs if objective == "step" else np.broadcast_to(costs.max(axis=0), costs.shape)
     ends = np.cumsum(slots, axis=1)
     starts = np.hstack([np.zeros((len(costs), 1)), ends[:, :-1]])

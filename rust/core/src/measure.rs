@@ -89,6 +89,11 @@ pub struct Measures {
     pub micro_batch_times: Vec<f64>,
     /// Time of each step where each rank is a pipeline and ranks meet once a step: when the last of them ends.
     pub pipeline_times: Vec<f64>,
+    /// When each rank's pipeline ends in each step, rank by rank.
+    pub pipeline_ends: Vec<f64>,
+    /// When the last stage of its rank's pipeline is done with each micro-batch, which it takes forward and back in one, rank
+    /// by rank, then step by step; empty where they are interleaved.
+    pub last_stage_ends: Vec<f64>,
     /// Work of the mean rank in each step.
     pub mean_times: Vec<f64>,
     /// No schedule of a step's samples is shorter, where ranks meet once a step.
@@ -141,7 +146,9 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline, micro_ba
     let of_rank = micro_batch_costs.len() / layout.dp_size;
     let (mut passes, mut through) = (Passes::default(), Vec::new());
     let steps = layout.micro_batches_per_step.len();
-    let mut measures = Measures { busy: vec![0.0; layout.dp_size * steps], ..Measures::default() };
+    let each = vec![0.0; layout.dp_size * steps];
+    let mut measures = Measures { busy: each.clone(), pipeline_ends: each, ..Measures::default() };
+    let mut last_stage_ends = vec![0.0; if pipeline.chunks() == 1 { micro_batch_costs.len() } else { 0 }];
     let mut start = 0;
     for (step, &count) in layout.micro_batches_per_step.iter().enumerate() {
         let count = count as usize;
@@ -153,14 +160,16 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline, micro_ba
         let mean = busy().sum::<f64>() / layout.dp_size as f64;
         let rows = (start..start + count)
             .map(|position| largest((0..layout.dp_size).map(|rank| micro_batch_costs[rank * of_rank + position])));
-        let end = |positions: std::ops::Range<usize>| {
+        for (rank, positions) in ranks().enumerate() {
             through.clear();
-            through.extend(micro_batch_costs[positions].iter().map(|cost| cost + micro_batch_overhead));
-            pipeline.end_of_floats(&through, &mut passes)
-        };
+            through.extend(micro_batch_costs[positions.clone()].iter().map(|cost| cost + micro_batch_overhead));
+            let mut ends = last_stage_ends.get_mut(positions).unwrap_or_default().iter_mut();
+            measures.pipeline_ends[rank * steps + step] = pipeline
+                .end_of_floats(&through, &mut passes, |time| ends.next().into_iter().for_each(|end| *end = time));
+        }
         let costliest_sample = largest(ranks().flat_map(|positions| costliest[positions].iter().copied()));
         let (step_time, row_time) = (largest(busy()), rows.sum());
-        let pipeline_time = largest(ranks().map(end));
+        let pipeline_time = largest((0..layout.dp_size).map(|rank| measures.pipeline_ends[rank * steps + step]));
         measures.step_times.push(step_time);
         measures.micro_batch_times.push(row_time);
         measures.pipeline_times.push(pipeline_time);
@@ -169,11 +178,12 @@ pub fn measure(layout: &Layout<'_>, costs: &[f64], pipeline: &Pipeline, micro_ba
         start += count;
     }
     measures.micro_batch_costs = micro_batch_costs;
+    measures.last_stage_ends = last_stage_ends;
     Ok(measures)
 }
 
 /// Bytes that are held of each micro-batch, where each is a step of its own.
-const PEAK: usize = 80;
+const PEAK: usize = 96;
 
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "sums of small whole numbers are exact")]

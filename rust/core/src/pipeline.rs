@@ -110,6 +110,11 @@ impl Pipeline {
     /// When the pipeline ends, times [`Pipeline::parts`]; `costs` come in whole groups. Never above their sum times
     /// stages and parts. **O(m p v)** time for m micro-batches, p stages and v chunks, and O(m v + p) space.
     pub(crate) fn end<A: Amount>(&self, costs: &[A], passes: &mut Passes<A>) -> A {
+        self.run(costs, passes, |_| ())
+    }
+
+    /// The same; `turned` is told when the last stage has gone back with each pass, one after the other.
+    fn run<A: Amount>(&self, costs: &[A], passes: &mut Passes<A>, mut turned: impl FnMut(A)) -> A {
         let [stages, chunks, group] = [self.stages, self.chunks, self.group].map(|count| count as usize);
         passes.restart(costs, stages, chunks, group);
         let Passes { costs, free, forward, back } = passes;
@@ -134,17 +139,21 @@ impl Pipeline {
                     *free
                 });
             }
+            if round < costs.len() {
+                turned(free[stages - 1]);
+            }
         }
         free[0]
     }
 
-    /// When the pipeline ends, in floats that are rounded at every pass; infinite where no float is as large.
-    pub(crate) fn end_of_floats(&self, costs: &[f64], passes: &mut Passes<f64>) -> f64 {
+    /// When the pipeline ends, in floats that are rounded at every pass; infinite where no float is as large. `turned` is
+    /// told when the last stage has gone back with each pass: without chunks it does so right after it has gone forward.
+    pub(crate) fn end_of_floats(&self, costs: &[f64], passes: &mut Passes<f64>, mut turned: impl FnMut(f64)) -> f64 {
         let (parts, total) = (self.parts() as f64, costs.iter().sum::<f64>());
         if (total * parts * self.stages as f64).is_finite() {
-            return self.end(costs, passes) / parts;
+            return self.run(costs, passes, |time| turned(time / parts)) / parts;
         }
-        self.end(&costs.iter().map(|cost| cost / parts).collect::<Vec<_>>(), passes)
+        self.run(&costs.iter().map(|cost| cost / parts).collect::<Vec<_>>(), passes, turned)
     }
 }
 
@@ -275,7 +284,7 @@ pub fn simulate_pipeline(costs: &Weights<'_>, pipeline: &Pipeline) -> Result<f64
             let (quotient, up) = rounded_quotient(pipeline.end(&whole, &mut Passes::default()), pipeline.parts());
             power_of_two_times(quotient, exponent - up)
         }
-        None => pipeline.end_of_floats(&costs.floats(), &mut Passes::default()),
+        None => pipeline.end_of_floats(&costs.floats(), &mut Passes::default(), |_| ()),
     };
     if time.is_finite() { Ok(time) } else { Err(Error::EndlessPipeline { stages: pipeline.stages }) }
 }

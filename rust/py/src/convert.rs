@@ -123,10 +123,13 @@ words! {
     PackingMethod(Method) {
         "fixed" => Method::Fixed, "first-fit" => Method::FirstFit, "flops" => Method::Flops, "capped" => Method::Capped
     }
-    Objective(fn(Pipeline) -> core::Objective) {
+    Objective(fn(Option<Pipeline>) -> core::Objective) {
         "step" => |_| core::Objective::Step,
-        "micro-batch" => |_| core::Objective::MicroBatch,
-        "pipeline" => core::Objective::Pipeline
+        "micro-batch" => |pipeline| {
+            let pipeline = pipeline.filter(|pipeline| pipeline.stages() > 1);
+            pipeline.map_or(core::Objective::MicroBatch, core::Objective::PipelinedRows)
+        },
+        "pipeline" => |pipeline| core::Objective::Pipeline(pipeline.unwrap_or_default())
     }
     OnLeftover(core::OnLeftover) {
         "drop" => core::OnLeftover::Drop, "partial" => core::OnLeftover::Partial, "error" => core::OnLeftover::Error
@@ -138,7 +141,8 @@ words! {
         "error" => core::OnShortage::Error, "repeat" => core::OnShortage::Repeat
     }
     PartSizes(core::PartSizes) {
-        "free" => core::PartSizes::Free, "equal" => core::PartSizes::Equal, "bounded" => core::PartSizes::Bounded
+        "free" => core::PartSizes::Free, "equal" => core::PartSizes::Equal, "bounded" => core::PartSizes::Bounded,
+        "refined" => core::PartSizes::Refined
     }
 }
 
@@ -241,7 +245,7 @@ impl PlanRequest<'_> {
 
     fn capped<'a>(&'a self, carried: Option<&'a Weights<'a>>) -> Answer<Capped<'a>> {
         let pipeline = self.pipeline.map(|(stages, chunks, group)| Pipeline::new(stages, chunks, group)).transpose()?;
-        let mut capped = Capped::new(self.objective.0(pipeline.unwrap_or_default()));
+        let mut capped = Capped::new(self.objective.0(pipeline));
         (capped.counts.exactly, capped.counts.at_least) = self.counts;
         capped.micro_batch_overhead = self.micro_batch_overhead;
         capped.effort = self.effort;
@@ -302,6 +306,8 @@ named_arrays! {
         step_times: f64,
         micro_batch_times: f64,
         pipeline_times: f64,
+        pipeline_ends: f64,
+        last_stage_ends: f64,
         mean_times: f64,
         lower_bounds: f64
     }

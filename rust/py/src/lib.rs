@@ -202,7 +202,9 @@ mod _core {
         let (layout, costs) = (schedule.layout()?, costs.as_slice()?);
         let (stages, chunks, group) = pipeline;
         let pipeline = Pipeline::new(stages, chunks, group)?;
-        Ok(Measures::new(py, detached(py, || core::measure(&layout, costs, &pipeline, micro_batch_overhead))?))
+        let measures = detached(py, || core::measure(&layout, costs, &pipeline, micro_batch_overhead));
+        let named = |error| Refused::named(&error, &[("costs", "every step of schedule")]);
+        Ok(Measures::new(py, measures.map_err(named)?))
     }
 
     /// When a rank's pipeline ends.

@@ -1,6 +1,5 @@
 //! How long ranks work: the sum of their costs, or until their pipelines end.
 use crate::capped::StepProblem;
-use crate::capped::objective::WholeObjective;
 use crate::capped::samples::MicroBatch;
 use crate::pipeline::{Passes, Pipeline};
 
@@ -18,9 +17,13 @@ const PASSES_PER_LOOKUP: u64 = 16;
 
 impl Clock {
     pub fn of(problem: &StepProblem<'_>) -> Self {
-        let pipeline = if let WholeObjective::Pipeline(pipeline) = problem.objective { Some(pipeline) } else { None };
         let micro_batch_overhead = problem.micro_batch_overhead.unwrap_or(0);
-        Self { pipeline, micro_batch_overhead, costs: Vec::new(), passes: Passes::default() }
+        Self {
+            pipeline: problem.objective.pipeline(),
+            micro_batch_overhead,
+            costs: Vec::new(),
+            passes: Passes::default(),
+        }
     }
 
     /// The rank's pipeline, if it is one.

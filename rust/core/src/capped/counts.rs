@@ -39,7 +39,7 @@ impl StepProblem<'_> {
         // A pipeline's starts look at more by themselves.
         let only_fewest = self.counts.exactly.is_some()
             || self.micro_batch_overhead.is_none()
-            || self.width(fewest) == fewest // one rank, whose work is the same in any number
+            || self.is_one_row() // whose work is the same in any number
             || matches!(self.objective, WholeObjective::Pipeline(_));
         let counts = std::iter::successors(Some((1, fewest)), next).map(|(_, count)| count);
         counts.take(if only_fewest { 1 } else { MOST_COUNTS }).take_while(move |&count| count <= most)
@@ -56,8 +56,7 @@ impl StepProblem<'_> {
         fewest: usize,
         shortest: impl Fn(usize) -> Option<Draft>,
     ) -> Option<usize> {
-        let is_open =
-            self.dp_size == 1 && self.is_rows() && self.counts.exactly.is_none() && self.micro_batch_overhead.is_none();
+        let is_open = self.is_one_row() && self.counts.exactly.is_none() && self.micro_batch_overhead.is_none();
         if !is_open || fewest == samples.len() {
             return None;
         }

@@ -4,8 +4,7 @@ use crate::capped::StepProblem;
 use crate::capped::anneal::{PROPOSALS, anneal};
 use crate::capped::clock::Clock;
 use crate::capped::level_ranks::{Ranks, level_ranks};
-use crate::capped::level_rows::{Rows, row_time, sort_into_rows};
-use crate::capped::objective::WholeObjective;
+use crate::capped::level_rows::{Rows, sort_into_rows};
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::trade::Search;
 use crate::partition::partition;
@@ -29,7 +28,7 @@ impl Draft {
         let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
         let parts = partition(&costs, problem.dp_size, true);
         let mut ranks = Ranks::new(&parts);
-        if let WholeObjective::Pipeline(_) = problem.objective {
+        if problem.objective.pipeline().is_some() {
             ranks.iter_mut().for_each(cheap_at_both_ends);
         }
         Self::on_ranks(batches, ranks, problem)
@@ -43,16 +42,21 @@ impl Draft {
 
     /// Where rows count, micro-batches that are sorted into them.
     fn on_ranks(batches: Vec<MicroBatch>, ranks: Ranks, problem: &StepProblem<'_>) -> Self {
-        let time = if problem.is_rows() {
-            row_time(&batches, problem.width(batches.len())) + problem.overheads(batches.len())
+        let mut clock = Clock::of(problem);
+        let time = if problem.is_one_row() {
+            batches[0].cost() + problem.overheads(batches.len())
+        } else if problem.in_rows() {
+            let mut peaks: Vec<u32> = (0..batches.len() as u32).step_by(problem.dp_size).collect();
+            cheap_at_both_ends(&mut peaks);
+            clock.time(&batches, &peaks)
         } else {
-            ranks.time(&batches, &mut Clock::of(problem))
+            ranks.time(&batches, &mut clock)
         };
         Self { batches, ranks, time }
     }
 
     pub fn improve(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
-        if problem.is_rows() {
+        if problem.in_rows() {
             let width = problem.width(self.batches.len());
             Rows::new(&mut self.batches, width).level(search);
             *self = Self::new(std::mem::take(&mut self.batches), problem);
@@ -96,7 +100,7 @@ impl Draft {
         let mut groups = Groups::default();
         for part in of_rank {
             let mut part = part.to_vec();
-            if !matches!(problem.objective, WholeObjective::Pipeline(_)) {
+            if problem.objective.pipeline().is_none() {
                 part.sort_by_key(|&position| Reverse((cost(position), position)));
             }
             for position in part {

@@ -20,11 +20,6 @@ pub(crate) fn sort_into_rows(batches: &mut [MicroBatch]) {
     });
 }
 
-/// The sum of the peaks of sorted rows.
-pub(crate) fn row_time(batches: &[MicroBatch], width: usize) -> u64 {
-    batches.iter().step_by(width).map(MicroBatch::cost).sum()
-}
-
 /// Micro-batches in rows of `width`.
 pub(crate) struct Rows<'a> {
     batches: &'a mut [MicroBatch],

@@ -63,19 +63,19 @@ pub(crate) struct StepProblem<'a> {
 }
 
 impl StepProblem<'_> {
-    /// Whether the costliest micro-batch of every row is to be cheap. One rank waits for no other, whatever the
-    /// objective says: its micro-batches are made even, as one row.
-    fn is_rows(&self) -> bool {
-        match self.objective {
-            WholeObjective::Step => self.dp_size == 1,
-            WholeObjective::MicroBatch => true,
-            WholeObjective::Pipeline(_) => false,
-        }
+    /// One rank waits for no other: its micro-batches are made even, as one row.
+    fn is_one_row(&self) -> bool {
+        self.dp_size == 1 && self.objective.pipeline().is_none()
+    }
+
+    /// Whether the costliest micro-batch of every row is to be cheap.
+    fn in_rows(&self) -> bool {
+        self.objective.in_rows() || self.is_one_row()
     }
 
     /// Micro-batches of a row.
     fn width(&self, count: usize) -> usize {
-        if self.is_rows() && self.dp_size == 1 { count } else { self.dp_size }
+        if self.is_one_row() { count } else { self.dp_size }
     }
 
     /// What a rank's time gains from the overheads of so many micro-batches of all ranks.
@@ -85,8 +85,8 @@ impl StepProblem<'_> {
 
     /// No plan of so many micro-batches is shorter.
     fn bound(&self, count: usize) -> u64 {
-        if self.is_rows() {
-            return self.objective.bound(self.costs, self.width(count), count, 0) + self.overheads(count);
+        if self.is_one_row() {
+            return self.objective.bound(self.costs, count, count, 0) + self.overheads(count);
         }
         self.objective.bound(self.costs, self.dp_size, count, self.micro_batch_overhead.unwrap_or(0))
     }
@@ -123,9 +123,9 @@ pub(crate) enum NoPlan {
 /// multiprocessing timing anomalies*, 1969 (costliest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
 pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, NoPlan> {
     let samples = Samples::new(problem.lengths, problem.costs, &problem.caps);
-    let is_rows = problem.is_rows();
+    let in_rows = problem.in_rows();
     // A plan of more rows starts from one of fewer.
-    let row = if is_rows { problem.dp_size } else { problem.dp_size.saturating_mul(problem.multiple) };
+    let row = if in_rows { problem.dp_size } else { problem.dp_size.saturating_mul(problem.multiple) };
     let packed = in_fewest_rows(&samples, first_fit_decreasing(&samples), row);
     let count = problem.fewest(packed.len())?;
     if count > samples.len() {
@@ -158,12 +158,12 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     };
     // The same for every effort, so that more of it starts from the same plans.
     let fewest_rows = packed.len().next_multiple_of(problem.dp_size);
-    let fewer = if is_rows && problem.dp_size > 1 && (1..count).contains(&fewest_rows) {
+    let fewer = if in_rows && problem.dp_size > 1 && (1..count).contains(&fewest_rows) {
         shortest(fewest_rows, None, STARTS, EFFORT_OF_DESCENT).1
     } else {
         None
     };
-    let effort = if is_rows { problem.effort.min(EFFORT_OF_DESCENT) } else { problem.effort };
+    let effort = if in_rows { problem.effort.min(EFFORT_OF_DESCENT) } else { problem.effort };
     let counts = match problem.even_count(&samples, count, |count| shortest(count, None, STARTS, effort).1) {
         Some(even) => vec![even],
         None => problem.counts(count, samples.len()).collect(),
@@ -177,7 +177,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         shortest_start = shortest_start.min(start);
         best = best.into_iter().chain(draft).min_by_key(|draft| draft.time);
     }
-    if let (true, Some(best)) = (is_rows, &mut best) {
+    if let (true, Some(best)) = (in_rows, &mut best) {
         best.anneal(problem, &mut search(best.batches.len(), problem.effort - effort));
     }
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))

@@ -10,23 +10,35 @@ pub(crate) enum WholeObjective {
     MicroBatch,
     /// Ranks meet once a step and each is a pipeline: when the last of them ends, times [`Pipeline::parts`].
     Pipeline(Pipeline),
+    /// Ranks meet at every micro-batch and each is a pipeline: the end of one of the costliest first micro-batch, the costliest
+    /// second, and so on, times [`Pipeline::parts`].
+    PipelinedRows(Pipeline),
 }
 
 impl WholeObjective {
+    /// The pipeline of every rank, if it is one.
+    pub(crate) fn pipeline(self) -> Option<Pipeline> {
+        match self {
+            Self::Step | Self::MicroBatch => None,
+            Self::Pipeline(pipeline) | Self::PipelinedRows(pipeline) => Some(pipeline),
+        }
+    }
+
+    /// Whether ranks meet at every micro-batch.
+    pub(crate) fn in_rows(self) -> bool {
+        matches!(self, Self::MicroBatch | Self::PipelinedRows(_))
+    }
+
     /// No plan of `count` micro-batches that each have an overhead is shorter: a rank carries the mean at least, and the
     /// costliest sample is somewhere.
     pub(crate) fn bound(self, costs: &[u64], ranks: usize, count: usize, overhead: u64) -> u64 {
         let mean = costs.iter().sum::<u64>().div_ceil(ranks as u64);
         let [cheapest, costliest] = [costs.iter().min(), costs.iter().max()].map(|cost| cost.copied().unwrap_or(0));
         let of_rank = (count / ranks) as u64;
-        match self {
-            Self::Step | Self::MicroBatch => mean.max(costliest) + of_rank * overhead,
-            Self::Pipeline(pipeline) => {
-                let [cheapest, costliest] = [cheapest, costliest].map(|cost| cost + overhead);
-                let with_costliest = pipeline.least(costliest + (of_rank - 1) * cheapest, cheapest, costliest);
-                pipeline.least(mean + of_rank * overhead, cheapest, 0).max(with_costliest)
-            }
-        }
+        let Some(pipeline) = self.pipeline() else { return mean.max(costliest) + of_rank * overhead };
+        let [cheapest, costliest] = [cheapest, costliest].map(|cost| cost + overhead);
+        let with_costliest = pipeline.least(costliest + (of_rank - 1) * cheapest, cheapest, costliest);
+        pipeline.least(mean + of_rank * overhead, cheapest, 0).max(with_costliest)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::plan::request::{Capped, Counts, Objective, OnShortage, Request};
 use crate::plan::schedule::Step;
 use crate::steps::{Steps, gather};
 use crate::weights::{Weight, exponent_above, times_power_of_two, whole};
-use crate::{Error, Groups, Result, memory};
+use crate::{Error, Groups, Pipeline, Result, memory};
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
@@ -47,7 +47,7 @@ pub(crate) fn plan_capped<'a, W: Weight, S: Weight + From<W>>(
 
 /// What micro-batches per rank are a multiple of: what was asked for, and the group of an interleaved pipeline.
 fn multiple(request: &Request<'_>, how: &Capped<'_>) -> Result<usize> {
-    let group = if let Objective::Pipeline(pipeline) = how.objective { pipeline.multiple() as usize } else { 1 };
+    let group = how.objective.pipeline().map_or(1, |pipeline| pipeline.multiple() as usize);
     let given = request.micro_batch_multiple.get();
     let multiple = (given / common_divisor(given, group)).saturating_mul(group);
     let Counts { exactly, at_least } = how.counts;
@@ -117,11 +117,9 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     }
 
     fn peak(&self) -> usize {
-        match self.how.objective {
-            // Beside the starts, a pass of every chunk.
-            Objective::Pipeline(pipeline) => PEAK_OF_PIPELINE + size_of::<u64>() * pipeline.chunks() as usize,
-            _ => PEAK,
-        }
+        // Beside the starts, a pass of every chunk.
+        let of = |pipeline: Pipeline| PEAK_OF_PIPELINE + size_of::<u64>() * pipeline.chunks() as usize;
+        self.how.objective.pipeline().map_or(PEAK, of)
     }
 
     /// Plans some samples and adds what the ranks get to what they carry.
@@ -144,6 +142,11 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 Objective::Step => WholeObjective::Step,
                 Objective::MicroBatch => WholeObjective::MicroBatch,
                 Objective::Pipeline(pipeline) => WholeObjective::Pipeline(pipeline),
+                // One rank meets no other.
+                Objective::PipelinedRows(pipeline) if self.request.dp_size == NonZeroUsize::MIN => {
+                    WholeObjective::Pipeline(pipeline)
+                }
+                Objective::PipelinedRows(pipeline) => WholeObjective::PipelinedRows(pipeline),
             },
             micro_batch_overhead,
             effort: self.how.effort,
@@ -163,15 +166,10 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     /// The costs of some samples, and the overhead of a micro-batch, in whole numbers of these samples alone, so that no
     /// other step decides what is rounded here.
     fn whole(&self, samples: &[u32]) -> (Vec<u64>, Option<u64>) {
-        let doublings = match self.how.objective {
-            Objective::Pipeline(pipeline) => exponent_above((pipeline.stages() * pipeline.parts()) as f64),
-            _ => 0,
-        };
-        let overhead = match (self.how.micro_batch_overhead, self.how.objective) {
-            (Some(overhead), _) => Some(times_power_of_two(overhead, -self.exponent)),
-            (None, Objective::Pipeline(_)) => Some(USUAL_OVERHEAD * self.full_micro_batch(samples)),
-            (None, _) => None,
-        };
+        let pipeline = self.how.objective.pipeline();
+        let doublings = pipeline.map_or(0, |pipeline| exponent_above((pipeline.stages() * pipeline.parts()) as f64));
+        let given = self.how.micro_batch_overhead.map(|overhead| times_power_of_two(overhead, -self.exponent));
+        let overhead = given.or_else(|| pipeline.map(|_| USUAL_OVERHEAD * self.full_micro_batch(samples)));
         let bits = |overhead| exponent_above(overhead) + exponent_above(samples.len() as f64) + doublings;
         let more = overhead.filter(|&overhead| overhead > 0.0).map(bits);
         let (costs, scale) = whole::<W, S>(&gather(self.costs, samples), doublings, more);
@@ -212,7 +210,6 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pipeline;
     use crate::plan::request::{Cap, Packing};
     use std::num::NonZeroU64;
 

@@ -191,6 +191,19 @@ pub enum Objective {
     MicroBatch,
     /// Ranks meet once a step and each is a pipeline: when the last of them ends.
     Pipeline(Pipeline),
+    /// Ranks meet at every micro-batch and each is a pipeline: when a pipeline of the costliest first micro-batch, the
+    /// costliest second, and so on ends.
+    PipelinedRows(Pipeline),
+}
+
+impl Objective {
+    /// The pipeline of every rank, if it is one.
+    pub(crate) fn pipeline(&self) -> Option<Pipeline> {
+        match *self {
+            Self::Step | Self::MicroBatch => None,
+            Self::Pipeline(pipeline) | Self::PipelinedRows(pipeline) => Some(pipeline),
+        }
+    }
 }
 
 /// What happens to rollouts that fill no step.

@@ -14,6 +14,18 @@ pub enum Aim {
     MicroBatch,
     /// Stages, and a micro-batch's overhead as a share of all costs together.
     Pipeline(u64, f64),
+    /// The same where ranks meet at every micro-batch.
+    PipelinedRows(u64, f64),
+}
+
+impl Aim {
+    /// Stages and overhead, where there is a pipeline.
+    pub fn pipeline(self) -> Option<(u64, f64)> {
+        match self {
+            Self::Step | Self::MicroBatch => None,
+            Self::Pipeline(stages, share) | Self::PipelinedRows(stages, share) => Some((stages, share)),
+        }
+    }
 }
 
 /// One call of the planner.
@@ -75,6 +87,7 @@ impl Case {
             Aim::Step => (Objective::Step, None),
             Aim::MicroBatch => (Objective::MicroBatch, None),
             Aim::Pipeline(stages, share) => (Objective::Pipeline(through(stages)?), Some(share * total)),
+            Aim::PipelinedRows(stages, share) => (Objective::PipelinedRows(through(stages)?), Some(share * total)),
         };
         let mut capped = Capped::new(objective);
         capped.micro_batch_overhead = overhead;
@@ -119,7 +132,7 @@ impl Case {
 
     /// What every micro-batch costs beside its samples.
     pub fn overhead(&self) -> u64 {
-        let Aim::Pipeline(_, share) = self.aim else { return 0 };
+        let Some((_, share)) = self.aim.pipeline() else { return 0 };
         (share * self.costs.iter().sum::<u64>() as f64).round() as u64
     }
 
@@ -129,17 +142,17 @@ impl Case {
     }
 
     fn step_time(&self, ranks: &[&[Vec<u32>]]) -> u64 {
-        if self.aim == Aim::MicroBatch {
-            let row = |row: usize| ranks.iter().map(|rank| self.cost(&rank[row])).max().unwrap();
-            return (0..ranks[0].len()).map(row).sum();
-        }
-        let rank = |rank: &&[Vec<u32>]| {
-            let costs: Vec<u64> = rank.iter().map(|batch| self.cost(batch) + self.overhead()).collect();
-            let Aim::Pipeline(stages, _) = self.aim else { return costs.iter().sum() };
-            let end = simulate_pipeline(&Weights::from_u64(costs), &through(stages).unwrap()).unwrap();
-            (3.0 * end).round() as u64
+        let end = |costs: &[u64]| -> u64 {
+            let Some((stages, _)) = self.aim.pipeline() else { return costs.iter().sum() };
+            let costs: Vec<u64> = costs.iter().map(|cost| cost + self.overhead()).collect();
+            (3.0 * simulate_pipeline(&Weights::from_u64(costs), &through(stages).unwrap()).unwrap()).round() as u64
         };
-        ranks.iter().map(rank).max().unwrap()
+        let ranks = ranks.iter().map(|rank| rank.iter().map(|batch| self.cost(batch)).collect::<Vec<_>>());
+        if let Aim::Step | Aim::Pipeline(..) = self.aim {
+            return ranks.map(|rank| end(&rank)).max().unwrap();
+        }
+        let costlier = |one: &u64, other: &u64| *one.max(other);
+        end(&ranks.reduce(|rows, rank| rows.iter().zip(&rank).map(|(a, b)| costlier(a, b)).collect()).unwrap())
     }
 
     /// No plan of as many micro-batches is shorter: in every step a rank carries the mean, a pipeline fills with its cheapest
@@ -151,7 +164,7 @@ impl Case {
             let costs = || samples.iter().map(|&sample| self.costs[sample as usize] + self.overhead());
             let mean = self.cost(&samples).div_ceil(self.dp_size as u64) + self.overhead() * plan.per_step[step] as u64;
             let (cheapest, costliest) = (costs().min().unwrap(), costs().max().unwrap());
-            let Aim::Pipeline(stages, _) = self.aim else { return mean.max(costliest) };
+            let Some((stages, _)) = self.aim.pipeline() else { return mean.max(costliest) };
             (3 * mean + 3 * (stages - 1) * cheapest).max(3 * stages * costliest)
         };
         (0..plan.per_step.len()).map(step).sum()
