@@ -10,6 +10,7 @@ resource = pytest.importorskip("resource")
 SAMPLES = 200_000
 MODES = {
     "equal parts": "fb.get_seqlen_balanced_partitions(costs, 8, True)",
+    "refined parts": "fb.get_seqlen_balanced_partitions(costs, n // 2, 'refined')",
     "many parts": "fb.get_seqlen_balanced_partitions(costs, n // 3, False)",
     "parts of floats": "fb.karmarkar_karp(roots, 300, False)",
     "parts of large integers": "fb.karmarkar_karp(large, 300, False)",

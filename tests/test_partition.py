@@ -398,3 +398,42 @@ def test_what_published_code_asserts_is_a_schedule_error(weights, parts, equal_s
         partition(weights, parts, equal_size)
     with pytest.raises(AssertionError):
         karmarkar_karp(weights, parts, equal_size)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("k", [2, 12, 64, 480], ids="{} parts".format)
+def test_refined_parts_of_hard_inputs_are_never_heavier(family, k):
+    weights = [int(weight) for weight in FAMILIES[family](960)]
+    refined, equal = (partition(weights, k, size) for size in ("refined", True))
+    assert {len(part) for part in refined} == {960 // k}
+    assert sorted(itertools.chain(*refined)) == list(range(960))
+    largest, before, greedy = (
+        [sum(weights[i] for i in part) for part in parts] for parts in (refined, equal, dealt(weights, k))
+    )
+    assert largest == sorted(largest, reverse=True)
+    assert max(largest) <= min(max(before), max(greedy))
+
+
+def dealt(weights, k):
+    """Return parts of equal size: the heaviest first, to the lightest part with room for one more."""
+    parts = [[] for _ in range(k)]
+    for item in sorted(range(len(weights)), key=lambda item: -weights[item]):
+        open_parts = [part for part in parts if len(part) < len(weights) // k]
+        min(open_parts, key=lambda part: sum(weights[i] for i in part)).append(item)
+    return parts
+
+
+def test_refined_parts_are_even_where_equal_ones_are_not():
+    weights = [36, 4, 4, 36, 100, 36]
+    assert [sum(weights[i] for i in part) for part in partition(weights, 2, True)] == [140, 76]
+    assert partition(weights, 2, "refined") == [[1, 2, 4], [0, 3, 5]]  # 108 and 108
+    assert sorted(partition([w / 7 for w in weights], 2, "refined")) == [[0, 3, 5], [1, 2, 4]]
+
+
+def test_refined_parts_need_a_number_that_divides():
+    with pytest.raises(
+        flopbalance.ScheduleError, match="k_partitions must divide the number of items, 5, when sizes are equal, got 2"
+    ):
+        partition([8, 7, 6, 5, 4], 2, "refined")
+    with pytest.raises(ValueError, match="equal_size must be True or False, got 'refined'"):
+        karmarkar_karp([8, 7, 6, 5], 2, "refined")

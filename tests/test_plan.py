@@ -654,7 +654,7 @@ class TestCoreBoundary:
         assert 'got "fixd"' in str(refused.value.__cause__)
 
     def test_an_unknown_word_for_the_sizes_of_parts_is_refused(self):
-        with pytest.raises(ValueError, match='PartSizes must be one of free, equal, bounded, got "even"'):
+        with pytest.raises(ValueError, match='PartSizes must be one of free, equal, bounded, refined, got "even"'):
             _core.partition([1, 2], 1, "even", True, True)
 
     @pytest.mark.parametrize("name", ["max_tokens", "dp_size", "effort"])

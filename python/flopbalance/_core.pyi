@@ -32,7 +32,7 @@ __all__ = [
     "total_flops",
 ]
 
-_Sizes: TypeAlias = Literal["free", "equal", "bounded"]
+_Sizes: TypeAlias = Literal["free", "equal", "bounded", "refined"]
 
 DEBUG_BUILD: Final[bool]
 EFFORT: Final[int]

@@ -125,22 +125,37 @@ def parts_of(items: Sequence[int], offsets: Sequence[int]) -> list[list[int]]:
 def partition(call: Call) -> None:
     weights, parts = plain_weights(call.given["seqlen_list"]), plain_count(call.given["k_partitions"])
     sizes = call.given["equal_size"]
-    if weights is None or parts is None or repr(sizes) not in ("True", "False", "'bounded'") or not weights:
+    if weights is None or parts is None or repr(sizes) not in _SIZES or not weights:
         return
-    if parts > len(weights) or (sizes is True and len(weights) % parts):
+    if parts > len(weights) or (sizes in (True, "refined") and len(weights) % parts):
         must(call.refusal is not None, "an impossible number of parts is refused")
         return
-    if sizes == "bounded":
+    if type(sizes) is str:
         if call.refusal is not None:
             return  # only get_seqlen_balanced_partitions knows the word
         counts = [len(part) for part in call.answer]
-        must(max(counts) - min(counts) <= 1, "bounded parts differ by at most one item")
+        must(max(counts) - min(counts) <= 1, "counts of items differ by at most one")
         must(sorted(itertools.chain(*call.answer)) == list(range(len(weights))), "every item stands in one part")
-    if len(weights) <= 5 * SMALL and not (sizes == "bounded" and len(weights) % parts):
+    if sizes == "refined":
+        refined(weights, call.answer)
+    elif len(weights) <= 5 * SMALL and not (sizes == "bounded" and len(weights) % parts):
         wanted = reference.karmarkar_karp(weights, parts, sizes is not False)
         if call.answer is not None and all(part == sorted(part) for part in call.answer):
             wanted = [sorted(part) for part in wanted]
         call.expect(wanted, "parts are the reference's")
+
+
+_SIZES = ("True", "False", "'bounded'", "'refined'")
+
+
+def refined(weights: Sequence[Number], answer: list[list[int]]) -> None:
+    exact = [Fraction(weight) for weight in weights]
+    largest = max(sum(exact[item] for item in part) for part in answer)
+    equal = flopbalance.get_seqlen_balanced_partitions(weights, len(answer), equal_size=True)
+    differenced = max(sum(exact[item] for item in part) for part in equal)
+    must(largest <= differenced * (1 + Fraction(CLOSE)), "refined parts are no heavier than equal ones")
+    if all(type(weight) is int for weight in weights):
+        must(largest <= differenced, "refined parts are no heavier than equal ones, exactly")
 
 
 @law("first_fit_pack")

@@ -130,9 +130,9 @@ def call(name: str, *positional: str | None, **named: str | None) -> str:
 
 def partition(r: Random) -> str:
     n = size(r)
-    sizes = pick(r, ("True", "False", "False", "'bounded'", *(("1", "None", "'equal'") if one_in(r, 20) else ())))
+    sizes = pick(r, ("True", "False", "'bounded'", "'refined'", *(("1", "None", "'equal'") if one_in(r, 20) else ())))
     parts = r.randint(1, max(1, n))
-    if sizes == "True" and n and not one_in(r, 8):
+    if sizes in ("True", "'refined'") and n and not one_in(r, 8):
         parts = r.choice([k for k in range(1, n + 1) if n % k == 0])
     function = pick(r, ("get_seqlen_balanced_partitions", "karmarkar_karp"))
     return call(function, weights(r, n), number(r, parts, parts), sizes)

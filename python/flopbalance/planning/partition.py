@@ -11,11 +11,11 @@ import numpy.typing as npt
 from flopbalance import _core
 from flopbalance.checks import as_flag
 
-_Sizes: TypeAlias = Literal["free", "equal", "bounded"]
+_Sizes: TypeAlias = Literal["free", "equal", "bounded", "refined"]
 
 
 def get_seqlen_balanced_partitions(
-    seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool | Literal["bounded"]
+    seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool | Literal["bounded", "refined"]
 ) -> list[list[int]]:
     """Partition weights into parts of nearly equal sum, heaviest part first.
 
@@ -25,9 +25,10 @@ def get_seqlen_balanced_partitions(
         Non-negative integers of up to 128 bits, or finite non-negative floats.
     k_partitions : int
         Number of parts, from 1 to n.
-    equal_size : bool or "bounded"
+    equal_size : bool, "bounded" or "refined"
         Whether every part must hold n / k_partitions items; k_partitions must then divide n. With ``"bounded"`` counts
-        differ by at most one where it does not.
+        differ by at most one where it does not. With ``"refined"`` it must divide n, and the largest sum is never above
+        that of ``True``, nor that of dealing the heaviest item first to the lightest part with room for one more.
 
     Returns
     -------
@@ -51,6 +52,10 @@ def get_seqlen_balanced_partitions(
     two parts it ends at 11 and 9, though 10 and 10 are possible. Ties are broken by weight, then by index, so the
     answer is the same on every machine.
 
+    ``"refined"`` takes that and the greedy parts, and of either lets the heaviest part exchange an item for a lighter
+    one until that helps no more (or millions of items have been looked at, a number that grows like n); the more even
+    of both is the answer. Use it where heavy tails meet equal counts.
+
     References
     ----------
     .. [1] N. Karmarkar, R. M. Karp, "The differencing method of set partitioning", UCB/CSD 82/113, 1982.
@@ -63,9 +68,14 @@ def get_seqlen_balanced_partitions(
     [[0, 3, 4], [1, 2, 5]]
     >>> get_seqlen_balanced_partitions([8, 7, 6, 5, 4], 2, equal_size="bounded")
     [[1, 3, 4], [0, 2]]
+    >>> get_seqlen_balanced_partitions([36, 4, 4, 36, 100, 36], 2, equal_size=True)  # 140 and 76
+    [[0, 1, 4], [2, 3, 5]]
+    >>> get_seqlen_balanced_partitions([36, 4, 4, 36, 100, 36], 2, equal_size="refined")  # 108 and 108
+    [[1, 2, 4], [0, 3, 5]]
     """
-    sizes: _Sizes = "bounded" if isinstance(equal_size, str) and equal_size == "bounded" else _sizes(equal_size)
-    return _partition(seqlen_list, k_partitions, sizes, ascending=True)
+    if isinstance(equal_size, str) and equal_size in ("bounded", "refined"):
+        return _partition(seqlen_list, k_partitions, equal_size, ascending=True)
+    return _partition(seqlen_list, k_partitions, _sizes(equal_size), ascending=True)
 
 
 def karmarkar_karp(seqlen_list: npt.ArrayLike, k_partitions: int, equal_size: bool) -> list[list[int]]:

@@ -11,6 +11,11 @@ trait Number: Copy + Debug + Default + PartialOrd + Add<Output = Self> + Sub<Out
         self.partial_cmp(&other).expect("no weight is NaN")
     }
     fn weights(numbers: &[Self]) -> Weights<'_>;
+    /// Whether sums differ by their order, and the largest that a sum in another order may be.
+    const ROUNDS: bool = false;
+    fn rounded_up(sum: Self) -> Self {
+        sum
+    }
 }
 
 impl Number for u64 {
@@ -28,6 +33,10 @@ impl Number for u128 {
 impl Number for f64 {
     fn weights(numbers: &[Self]) -> Weights<'_> {
         Weights::from_f64(numbers).unwrap()
+    }
+    const ROUNDS: bool = true;
+    fn rounded_up(sum: Self) -> Self {
+        sum * (1.0 + 1e-14)
     }
 }
 
@@ -80,6 +89,7 @@ fn in_every_mode<W: Number>(numbers: &[W], k: usize) {
     bounded_agrees(numbers, k);
     if let Some(k) = (1..=k).rev().find(|k| numbers.len() % k == 0) {
         agree(numbers, k, true);
+        refined_keeps_its_laws(numbers, k);
     }
 }
 
@@ -92,6 +102,49 @@ fn bounded_agrees<W: Number>(numbers: &[W], k: usize) {
         .map(|part| part.into_iter().filter_map(|item| item.checked_sub(u32::try_from(missing).unwrap())).collect())
         .collect();
     assert_eq!(fast(&W::weights(numbers), k, PartSizes::Bounded), expected, "k = {k}, {numbers:?}");
+}
+
+/// Costliest first to the lightest part with room for one more item; the largest sum.
+fn greedy<W: Number>(numbers: &[W], k: usize) -> W {
+    let mut items = numbers.to_vec();
+    items.sort_by(|&a, &b| b.order(a));
+    let mut parts = vec![(W::default(), 0); k];
+    for item in items {
+        let with_room = parts.iter_mut().filter(|part| part.1 < numbers.len() / k);
+        let part = with_room.min_by(|a, b| a.0.order(b.0)).unwrap();
+        *part = (part.0 + item, part.1 + 1);
+    }
+    parts.into_iter().map(|part| part.0).max_by(|&a, &b| a.order(b)).unwrap()
+}
+
+/// Refined parts are equal-sized, no heavier than those of either method, and no exchange of two items helps.
+fn refined_keeps_its_laws<W: Number>(numbers: &[W], k: usize) {
+    let parts = fast(&W::weights(numbers), k, PartSizes::Refined);
+    let mut items = parts.concat();
+    items.sort_unstable();
+    assert_eq!(items, (0..u32::try_from(numbers.len()).unwrap()).collect::<Vec<_>>());
+    assert!(parts.iter().all(|part| part.len() == numbers.len() / k && part.is_sorted()), "{parts:?}");
+    let weight = |item: u32| numbers[item as usize];
+    let sum = |part: &[u32]| {
+        let mut weights: Vec<W> = part.iter().map(|&item| weight(item)).collect();
+        weights.sort_by(|&a, &b| a.order(b));
+        weights.into_iter().fold(W::default(), |sum, weight| sum + weight)
+    };
+    let heaviest = sum(&parts[0]);
+    assert!(parts.is_sorted_by(|a, b| sum(a) >= sum(b)), "{parts:?}");
+    let differenced = naive(numbers, k, true).iter().map(|part| sum(part)).max_by(|&a, &b| a.order(b)).unwrap();
+    assert!(heaviest <= differenced && heaviest <= W::rounded_up(greedy(numbers, k)), "k = {k}, {numbers:?}");
+    if W::ROUNDS {
+        return;
+    }
+    for light in &parts[1..] {
+        let lighter = sum(light);
+        for (&ours, &theirs) in parts[0].iter().flat_map(|ours| light.iter().map(move |theirs| (ours, theirs))) {
+            let [ours, theirs] = [ours, theirs].map(weight);
+            let helps = heaviest - ours + theirs < heaviest && lighter - theirs + ours < heaviest;
+            assert!(!helps, "k = {k}, {numbers:?}");
+        }
+    }
 }
 
 proptest! {
@@ -154,20 +207,29 @@ fn examples_of_the_published_behaviour() {
 }
 
 #[test]
+fn refined_parts_are_even_where_equal_ones_are_not() {
+    let parts = |sizes| fast(&Weights::from_u64(vec![36, 4, 4, 36, 100, 36]), 2, sizes);
+    assert_eq!(parts(PartSizes::Equal), [[4, 0, 1], [5, 3, 2]]);
+    assert_eq!(parts(PartSizes::Refined), [[1, 2, 4], [0, 3, 5]]);
+}
+
+#[test]
 fn impossible_counts_are_refused() {
     let refused = |n, k: usize, sizes| {
         let weights = Weights::from_u64(vec![1; n]);
         karmarkar_karp(&weights, NonZeroUsize::new(k).unwrap(), sizes).unwrap_err()
     };
-    for sizes in [PartSizes::Free, PartSizes::Equal, PartSizes::Bounded] {
+    for sizes in [PartSizes::Free, PartSizes::Equal, PartSizes::Bounded, PartSizes::Refined] {
         let error = refused(2, 3, sizes);
         assert_eq!(error, Error::TooManyParts { parts: 3, weights: 2 });
         assert_eq!(error.to_string(), "parts must be <= the number of items, 2, got 3");
         assert_eq!(refused(0, 1, sizes), Error::NoWeights);
     }
-    let error = refused(5, 2, PartSizes::Equal);
-    assert_eq!(error, Error::UnevenParts { parts: 2, weights: 5 });
-    assert!(error.to_string().contains("must divide the number of items, 5"));
+    for sizes in [PartSizes::Equal, PartSizes::Refined] {
+        let error = refused(5, 2, sizes);
+        assert_eq!(error, Error::UnevenParts { parts: 2, weights: 5 });
+        assert!(error.to_string().contains("must divide the number of items, 5"));
+    }
 }
 
 #[test]

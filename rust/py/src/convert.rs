@@ -141,7 +141,8 @@ words! {
         "error" => core::OnShortage::Error, "repeat" => core::OnShortage::Repeat
     }
     PartSizes(core::PartSizes) {
-        "free" => core::PartSizes::Free, "equal" => core::PartSizes::Equal, "bounded" => core::PartSizes::Bounded
+        "free" => core::PartSizes::Free, "equal" => core::PartSizes::Equal, "bounded" => core::PartSizes::Bounded,
+        "refined" => core::PartSizes::Refined
     }
 }
 

@@ -1,10 +1,12 @@
 //! Partitioning weights into parts of nearly equal sum.
 mod differencing;
+mod refined;
 mod sort;
 
 use crate::weights::{Values, Weight, Weights};
 use crate::{Error, Groups, Result, memory};
 pub(crate) use differencing::partition;
+pub(crate) use refined::refined;
 pub(crate) use sort::sorted_by;
 use std::num::NonZeroUsize;
 
@@ -19,6 +21,9 @@ pub enum PartSizes {
     Equal,
     /// Numbers that differ by at most one.
     Bounded,
+    /// As many in every part, with sums that are never less even than those of [`PartSizes::Equal`] or of a greedy method,
+    /// and that no exchange of two items evens.
+    Refined,
 }
 
 /// Partitions weights into `parts` sets of nearly equal sum, heaviest set first.
@@ -30,7 +35,7 @@ pub enum PartSizes {
 ///
 /// # Returns
 /// The sets in descending order of (sum, item count, first item); items of a set in the order in which they
-/// were joined.
+/// were joined, refined ones ascending.
 ///
 /// # Complexity
 /// **O(n log n)** time in all modes and **O(n)** space, for integers of any size. Float weights whose sums
@@ -57,10 +62,10 @@ pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, sizes: PartSiz
     if k > n {
         return Err(Error::TooManyParts { parts: k, weights: n });
     }
-    if sizes == PartSizes::Equal && n % k != 0 {
+    if matches!(sizes, PartSizes::Equal | PartSizes::Refined) && n % k != 0 {
         return Err(Error::UnevenParts { parts: k, weights: n });
     }
-    memory::ensure(n, PEAK)?;
+    memory::ensure(n, if sizes == PartSizes::Refined { REFINED_PEAK } else { PEAK })?;
     Ok(match &weights.values {
         Values::U64(weights) => partition_into(weights, k, sizes),
         Values::U128(weights) => partition_into(weights, k, sizes),
@@ -70,12 +75,14 @@ pub fn karmarkar_karp(weights: &Weights<'_>, parts: NonZeroUsize, sizes: PartSiz
 
 /// Bytes that are held of each weight at the peak, the answer included.
 const PEAK: usize = 72;
+const REFINED_PEAK: usize = 160;
 
 fn partition_into<W: Weight>(weights: &[W], k: usize, sizes: PartSizes) -> Groups {
     match sizes {
         PartSizes::Free => partition(weights, k, false),
         PartSizes::Equal => partition(weights, k, true),
         PartSizes::Bounded => bounded(weights, k),
+        PartSizes::Refined => refined(weights, k),
     }
 }
 
