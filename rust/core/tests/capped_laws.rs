@@ -77,7 +77,8 @@ proptest! {
         prop_assert!(placed.into_iter().eq(0..case.lengths.len() as u32));
         prop_assert!(batches.iter().all(|batch| !batch.is_empty() && case.holds(batch) && batch.is_sorted()));
         prop_assert!(batches.len() % unit == 0);
-        prop_assert!(batches.len() <= count || case.aim.pipeline().is_some());
+        // A pipeline may have more to be short, one rank to be even.
+        prop_assert!(batches.len() <= count || case.aim.pipeline().is_some() || case.dp_size == 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Micro-batches on their ranks: a start, its search, and the plan that comes of it.
 use crate::Groups;
 use crate::capped::StepProblem;
+use crate::capped::anneal::{PROPOSALS, anneal};
 use crate::capped::clock::Clock;
 use crate::capped::level_ranks::{Ranks, level_ranks};
 use crate::capped::level_rows::{Rows, sort_into_rows};
@@ -8,6 +9,9 @@ use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::trade::Search;
 use crate::partition::partition;
 use std::cmp::Reverse;
+
+/// Samples beyond this many get no more proposals: their rows are even without.
+const MOST_ANNEALED: usize = 1 << 11;
 
 /// Micro-batches on their ranks.
 pub(crate) struct Draft {
@@ -36,10 +40,12 @@ impl Draft {
         Self::on_ranks(batches, ranks, problem)
     }
 
-    /// Where ranks meet at every micro-batch, these are sorted into rows.
+    /// Where rows count, micro-batches that are sorted into them.
     fn on_ranks(batches: Vec<MicroBatch>, ranks: Ranks, problem: &StepProblem<'_>) -> Self {
         let mut clock = Clock::of(problem);
-        let time = if problem.objective.in_rows() {
+        let time = if problem.is_one_row() {
+            batches[0].cost() + problem.overheads(batches.len())
+        } else if problem.in_rows() {
             let mut peaks: Vec<u32> = (0..batches.len() as u32).step_by(problem.dp_size).collect();
             cheap_at_both_ends(&mut peaks);
             clock.time(&batches, &peaks)
@@ -50,13 +56,34 @@ impl Draft {
     }
 
     pub fn improve(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
-        if problem.objective.in_rows() {
-            Rows::new(&mut self.batches, problem.dp_size).level(search);
+        if problem.in_rows() {
+            let width = problem.width(self.batches.len());
+            Rows::new(&mut self.batches, width).level(search);
             *self = Self::new(std::mem::take(&mut self.batches), problem);
         } else {
             let mut clock = Clock::of(problem);
             level_ranks(search, &mut self.batches, &mut self.ranks, &mut clock);
             self.time = self.ranks.time(&self.batches, &mut clock);
+        }
+    }
+
+    /// Rounds of a search that climbs out of where the descent of rows ends, as long as there are look-ups for one.
+    pub fn anneal(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
+        let proposals = PROPOSALS * search.samples.len().min(MOST_ANNEALED) as u64;
+        let width = problem.width(self.batches.len());
+        for seed in 1.. {
+            if search.lookups < proposals || self.time < search.bound + search.tolerance {
+                return;
+            }
+            search.lookups -= proposals;
+            let mut batches = self.batches.clone();
+            anneal(search.samples, &mut batches, width, proposals, seed);
+            sort_into_rows(&mut batches);
+            Rows::new(&mut batches, width).level(search);
+            let other = Self::new(batches, problem);
+            if other.time < self.time {
+                *self = other;
+            }
         }
     }
 

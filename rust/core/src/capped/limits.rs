@@ -62,6 +62,11 @@ impl Room {
         self.costs[sample as usize]
     }
 
+    /// How many samples cost less.
+    pub fn cheaper_than(&self, cost: u64) -> usize {
+        self.costs.partition_point(|&other| other < cost)
+    }
+
     pub fn length(&self, sample: u32) -> u64 {
         self.lengths[sample as usize]
     }

@@ -11,9 +11,11 @@
 //! The search is a descent: it ends where no trade, no exchange of micro-batches between two ranks and no new deal of
 //! two micro-batches helps, which need not be the optimum. It has no clock and no randomness, and more effort only
 //! continues it.
+mod anneal;
 mod bins;
 mod cheapest;
 mod clock;
+mod counts;
 mod draft;
 mod drafts;
 mod fewest;
@@ -61,41 +63,37 @@ pub(crate) struct StepProblem<'a> {
 }
 
 impl StepProblem<'_> {
+    /// One rank waits for no other: its micro-batches are made even, as one row.
+    fn is_one_row(&self) -> bool {
+        self.dp_size == 1 && self.objective.pipeline().is_none()
+    }
+
+    /// Whether the costliest micro-batch of every row is to be cheap.
+    fn in_rows(&self) -> bool {
+        self.objective.in_rows() || self.is_one_row()
+    }
+
+    /// Micro-batches of a row.
+    fn width(&self, count: usize) -> usize {
+        if self.is_one_row() { count } else { self.dp_size }
+    }
+
+    /// What a rank's time gains from the overheads of so many micro-batches of all ranks.
+    fn overheads(&self, count: usize) -> u64 {
+        self.micro_batch_overhead.unwrap_or(0) * (count / self.dp_size) as u64
+    }
+
     /// No plan of so many micro-batches is shorter.
     fn bound(&self, count: usize) -> u64 {
+        if self.is_one_row() {
+            return self.objective.bound(self.costs, count, count, 0) + self.overheads(count);
+        }
         self.objective.bound(self.costs, self.dp_size, count, self.micro_batch_overhead.unwrap_or(0))
     }
 
     /// Differences below this are not worth a look, whatever the overhead.
     fn tolerance(&self, count: usize) -> u64 {
-        (self.objective.bound(self.costs, self.dp_size, count, 0) >> TOLERANCE).max(1)
-    }
-
-    /// The fewest micro-batches of all ranks, where the limits need so many.
-    fn fewest(&self, packed: usize) -> Result<usize, NoPlan> {
-        let Counts { exactly, at_least } = self.counts;
-        let of_rank = exactly.unwrap_or(at_least).get();
-        let count = self.dp_size.saturating_mul(of_rank);
-        if exactly.is_some() {
-            return if packed <= count { Ok(count) } else { Err(NoPlan::TooFew { packed }) };
-        }
-        let unit = self.dp_size.saturating_mul(self.multiple);
-        Ok(packed.max(count).checked_next_multiple_of(unit).unwrap_or(usize::MAX))
-    }
-
-    /// Numbers of micro-batches that may make a short plan, from the fewest on: one by one first, then in larger steps.
-    fn counts(&self, fewest: usize, most: usize) -> impl Iterator<Item = usize> {
-        let unit = self.dp_size * self.multiple;
-        let next = move |&(tried, count): &(usize, usize)| {
-            let more = if tried < ONE_BY_ONE { 1 } else { count / 4 };
-            Some((tried + 1, (count + more).checked_next_multiple_of(unit)?))
-        };
-        // A pipeline's starts look at more by themselves.
-        let only_fewest = self.counts.exactly.is_some()
-            || self.micro_batch_overhead.is_none()
-            || matches!(self.objective, WholeObjective::Pipeline(_));
-        let counts = std::iter::successors(Some((1, fewest)), next).map(|(_, count)| count);
-        counts.take(if only_fewest { 1 } else { MOST_COUNTS }).take_while(move |&count| count <= most)
+        (self.objective.bound(self.costs, self.width(count), count, 0) >> TOLERANCE).max(1)
     }
 }
 
@@ -125,42 +123,69 @@ pub(crate) enum NoPlan {
 /// multiprocessing timing anomalies*, 1969 (costliest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
 pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, NoPlan> {
     let samples = Samples::new(problem.lengths, problem.costs, &problem.caps);
-    let unit = problem.dp_size.saturating_mul(problem.multiple);
-    let packed = in_fewest_rows(&samples, first_fit_decreasing(&samples), unit);
+    let in_rows = problem.in_rows();
+    // A plan of more rows starts from one of fewer.
+    let row = if in_rows { problem.dp_size } else { problem.dp_size.saturating_mul(problem.multiple) };
+    let packed = in_fewest_rows(&samples, first_fit_decreasing(&samples), row);
     let count = problem.fewest(packed.len())?;
     if count > samples.len() {
         return Err(NoPlan::Shortage { packed: packed.len(), needed: count });
     }
     let packed = if count < samples.len() { packed } else { vec![] }; // all alone: nothing to start from
-    let mut best: Option<Draft> = None;
-    let mut shortest_start = u64::MAX;
-    for count in problem.counts(count, samples.len()) {
-        // Which numbers are tried must not depend on the effort: the search could miss one that it finds with less.
-        if problem.bound(count) >= shortest_start {
-            break;
-        }
-        let starts = if best.is_none() { STARTS } else { 1 };
-        let drafts = drafts(problem, &samples, &packed, count);
-        shortest_start = drafts.iter().map(|draft| draft.time).fold(shortest_start, u64::min);
+    let search = |count: usize, effort: u64| {
+        let bound = problem.bound(count);
+        let lookups = effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
+        Search { samples: &samples, lookups, bound, tolerance: problem.tolerance(count), work: Work::default() }
+    };
+    // The shortest of some starts, each improved, and how long the shortest was before.
+    let shortest = |count: usize, fewer: Option<&Draft>, starts: usize, effort: u64| {
+        let drafts = drafts(problem, &samples, &packed, fewer, count);
+        let start = drafts.first().map_or(u64::MAX, |draft| draft.time);
+        let mut best: Option<Draft> = None;
         for mut draft in drafts.into_iter().take(starts) {
-            let bound = problem.bound(draft.batches.len());
-            let tolerance = problem.tolerance(draft.batches.len());
-            if best.as_ref().is_some_and(|best| best.time < bound + tolerance) {
+            let count = draft.batches.len();
+            let mut search = search(count, effort);
+            let least = search.bound + search.tolerance;
+            if best.as_ref().is_some_and(|best| best.time < least) {
                 continue;
             }
-            let lookups = problem.effort.saturating_mul(samples.len().min(MOST_COUNTED) as u64);
-            draft.improve(problem, &mut Search { samples: &samples, lookups, bound, tolerance, work: Work::default() });
+            draft.improve(problem, &mut search);
             if best.as_ref().is_none_or(|best| draft.time < best.time) {
                 best = Some(draft);
             }
         }
+        (start, best)
+    };
+    // The same for every effort, so that more of it starts from the same plans.
+    let fewest_rows = packed.len().next_multiple_of(problem.dp_size);
+    let fewer = if in_rows && problem.dp_size > 1 && (1..count).contains(&fewest_rows) {
+        shortest(fewest_rows, None, STARTS, EFFORT_OF_DESCENT).1
+    } else {
+        None
+    };
+    let effort = if in_rows { problem.effort.min(EFFORT_OF_DESCENT) } else { problem.effort };
+    let counts = match problem.even_count(&samples, count, |count| shortest(count, None, STARTS, effort).1) {
+        Some(even) => vec![even],
+        None => problem.counts(count, samples.len()).collect(),
+    };
+    let (mut shortest_start, mut best) = (u64::MAX, None::<Draft>);
+    for count in counts {
+        if problem.bound(count) >= shortest_start {
+            break;
+        }
+        let (start, draft) = shortest(count, fewer.as_ref(), if best.is_none() { STARTS } else { 1 }, effort);
+        shortest_start = shortest_start.min(start);
+        best = best.into_iter().chain(draft).min_by_key(|draft| draft.time);
+    }
+    if let (true, Some(best)) = (in_rows, &mut best) {
+        best.anneal(problem, &mut search(best.batches.len(), problem.effort - effort));
     }
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }
 
-/// Numbers of micro-batches that are tried at most, the first of them one by one.
-const MOST_COUNTS: usize = 16;
-const ONE_BY_ONE: usize = 8;
+/// Look-ups for each sample that go into the descent of rows, what is more into the search behind it; and into a plan of
+/// fewer rows, from which one of more starts.
+const EFFORT_OF_DESCENT: u64 = 64;
 
 /// Samples beyond this many add nothing to the effort: larger steps are even from the start, and end in time.
 const MOST_COUNTED: usize = 1 << 14;

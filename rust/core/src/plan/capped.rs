@@ -137,6 +137,10 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 Objective::Step => WholeObjective::Step,
                 Objective::MicroBatch => WholeObjective::MicroBatch,
                 Objective::Pipeline(pipeline) => WholeObjective::Pipeline(pipeline),
+                // One rank meets no other.
+                Objective::PipelinedRows(pipeline) if self.request.dp_size == NonZeroUsize::MIN => {
+                    WholeObjective::Pipeline(pipeline)
+                }
                 Objective::PipelinedRows(pipeline) => WholeObjective::PipelinedRows(pipeline),
             },
             micro_batch_overhead,
