@@ -103,7 +103,7 @@ def pack(
     at_least : int, default 1
         The fewest bins.
     multiple : int, default 1
-        The number of bins is a multiple of this. Where more bins are wanted than needed, that of the most tokens is split.
+        The number of bins is a multiple of this. Where more bins are wanted than needed, the fullest is split.
     count : int, optional
         The exact number of bins.
     costs : array_like of shape (n,) or callable, optional
