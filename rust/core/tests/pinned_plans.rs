@@ -25,7 +25,7 @@ const FAMILIES: [(&str, [Gate; 2]); 9] = [
     ("heavy-tailed, convex costs", [Gate(1.0025, 1.008), Gate(1.2, 1.32)]),
     ("heavy-tailed, costs as tokens", [Gate(1.001, 1.001), Gate(1.14, 1.2)]),
     ("heavy-tailed, costs unrelated", [Gate(1.003, 1.005), Gate(1.055, 1.075)]),
-    ("uniform, convex costs", [Gate(1.015, 1.075), Gate(1.09, 1.17)]),
+    ("uniform, convex costs", [Gate(1.015, 1.075), Gate(1.095, 1.17)]),
     ("uniform, costs unrelated", [Gate(1.008, 1.021), Gate(1.075, 1.13)]),
     ("two lengths", [Gate(1.015, 1.055), Gate(1.11, 1.33)]),
     ("equal lengths", [Gate(1.016, 1.07), Gate(1.115, 1.175)]),

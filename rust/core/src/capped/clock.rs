@@ -12,7 +12,7 @@ pub(crate) struct Clock {
     passes: Passes<u64>,
 }
 
-/// Passes of a pipeline that are simulated in the time of a look-up.
+/// Passes through a stage, forward and back, that are simulated in the time of a look-up.
 const PASSES_PER_LOOKUP: u64 = 16;
 
 impl Clock {

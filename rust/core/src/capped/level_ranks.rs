@@ -48,6 +48,9 @@ impl Ranks {
     }
 }
 
+/// How far apart in the order of a pipeline micro-batches may stand that change places.
+const NEAR: usize = 8;
+
 /// How many micro-batches of either rank, the slower's costliest and the faster's cheapest, trade samples.
 const TRADERS: usize = 16;
 
@@ -169,6 +172,9 @@ impl Pair<'_> {
         if clock.pipeline().is_none() {
             return times[rank] - batches[changed as usize].cost() + cost;
         }
+        if search.lookups == 0 {
+            return u64::MAX; // what is not looked at helps nobody
+        }
         search.spend(clock.lookups(ranks[rank].len()));
         clock.time_of(
             ranks[rank].iter().map(
@@ -259,7 +265,7 @@ struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// Exchanges the two micro-batches whose exchange helps most.
+    /// Exchanges the two micro-batches, near each other, whose exchange helps most.
     fn reorder(&mut self, search: &mut Search<'_>) -> bool {
         if self.clock.pipeline().is_none() {
             return false;
@@ -267,7 +273,10 @@ impl Alone<'_> {
         let count = self.of_rank.len();
         let mut best = (self.time, [0, 0]);
         for one in 0..count {
-            for other in one + 1..count {
+            for other in (one + 1..count).take(NEAR) {
+                if search.lookups == 0 {
+                    break;
+                }
                 self.of_rank.swap(one, other);
                 search.spend(self.clock.lookups(count));
                 let time = self.clock.time(self.batches, self.of_rank);
@@ -275,9 +284,6 @@ impl Alone<'_> {
                 if time < best.0 {
                     best = (time, [one, other]);
                 }
-            }
-            if search.lookups == 0 {
-                break;
             }
         }
         let [one, other] = best.1;
@@ -296,7 +302,7 @@ impl Alone<'_> {
             for &taker in costliest_first[place + 1..].iter().rev() {
                 let [x, y] = [giver, taker].map(|position| &self.batches[position as usize]);
                 let gap = x.cost() - y.cost();
-                if gap < 2 {
+                if gap < 2 || search.lookups == 0 {
                     continue;
                 }
                 let Some(trade) = search.trade(x, y, Gain::level(gap)) else { continue };

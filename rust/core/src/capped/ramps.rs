@@ -18,6 +18,10 @@ use std::collections::BinaryHeap;
 /// Counts of micro-batches in a row that make no draft shorter before more of them are given up.
 const PATIENCE: usize = 4;
 
+/// Look-ups per sample, and of so many more samples, in the time of which drafts are made.
+const LOOKUPS: usize = 128;
+const AT_LEAST: usize = 4096;
+
 /// Drafts of ever more micro-batches, a twelfth more each time, for as long as some of them are among the shortest.
 pub(super) fn pipeline_drafts(
     problem: &StepProblem<'_>,
@@ -36,9 +40,15 @@ pub(super) fn pipeline_drafts(
     let more =
         std::iter::successors(Some(count), |&count| (count + (count / 12).max(1)).checked_next_multiple_of(unit));
     let more = more.take(if problem.counts.exactly.is_some() { 1 } else { usize::MAX });
-    let mut patience = PATIENCE;
+    let (mut patience, mut lookups) = (PATIENCE, LOOKUPS.saturating_mul(samples.len() + AT_LEAST));
     for count in more.take_while(|&count| count <= samples.len()) {
         let longest = drafts.last().map_or(u64::MAX, |draft| draft.time);
+        // The pairs of ramps are simulated once, two drafts on every rank.
+        let simulated = SHARES.len() * SHARES.len() + 2 * problem.dp_size;
+        let Some(left) = lookups.checked_sub(simulated.saturating_mul(clock.lookups(count / problem.dp_size))) else {
+            break;
+        };
+        lookups = left;
         if patience == 0 || drafts.len() == STARTS && problem.bound(count) >= longest {
             break;
         }
