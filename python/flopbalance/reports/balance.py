@@ -92,8 +92,8 @@ class BalanceReport:
         -------
         dict of str to float
             ``step_time``, ``micro_batch_time``, ``pipeline_time``, ``mean_time``, ``lower_bound``,
-            ``micro_batch_lower_bound``, ``micro_batches``, ``over_cap``, ``worst_over_cap``, ``alone_over_cap``, ``longest_alone``, ``largest_tokens`` and ``dropped``
-            as above;
+            ``micro_batch_lower_bound``, ``micro_batches``, ``over_cap``, ``worst_over_cap``, ``alone_over_cap``,
+            ``longest_alone``, ``largest_tokens`` and ``dropped`` as above;
             ``step_excess``, ``micro_batch_excess``, ``pipeline_excess``: each time above the lower bound, as a share of
             it; ``micro_batch_forced``: as much of the second as no schedule within the cap is spared;
             ``idle_mean``, ``idle_max``: the mean and the largest idle share of a rank;
