@@ -15,6 +15,8 @@ MODES = {
     "parts of floats": "fb.karmarkar_karp(roots, 300, False)",
     "parts of large integers": "fb.karmarkar_karp(large, 300, False)",
     "first fit": "fb.first_fit_pack(lengths, 8192)",
+    "bins": "fb.pack(lengths, 8192, multiple=8, max_samples=9)",
+    "even bins": "fb.pack(lengths, 8192, order='balanced', max_samples=9)",
     "splitting": "fb.expand_bins_by_splitting([list(range(n))], n // 2, lengths)",
     "inverse": "fb.get_reverse_idx(list(range(n)))",
     "published": "fb.plan(lengths, costs=costs, dp_size=8, max_tokens=8192, packing='flops')",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import reference
 from families import FAMILIES
-from flopbalance import expand_bins_by_splitting, first_fit_pack, get_reverse_idx
+from flopbalance import ScheduleError, expand_bins_by_splitting, first_fit_pack, get_reverse_idx, pack
 from tensor import Tensor
 
 LENGTHS = st.lists(st.integers(0, 12) | st.integers(0, 5000), max_size=80)
@@ -112,6 +112,82 @@ def test_first_fit_refuses_bad_lengths(lengths, message):
 def test_first_fit_refuses_a_bad_cap(cap):
     with pytest.raises(ValueError, match=rf"max_tokens_per_bin.*{cap}"):
         first_fit_pack([1, 2], cap)
+
+
+# -- pack ------------------------------------------------------------------------------------------------------------
+
+
+def scanned(lengths, cap, order, most):
+    """Return bins by looking at each of them for each sample."""
+    bins = []
+    for i in order:
+        fits = (b for b in bins if sum(lengths[j] for j in b) + lengths[i] <= cap and len(b) < most)
+        bin_ = next(fits, None)
+        if bin_ is None:
+            bins.append([i])
+        else:
+            bin_.append(i)
+    return [sorted(b) for b in bins]
+
+
+@given(LENGTHS, st.integers(1, 30) | st.integers(1, 10_000), st.none() | st.integers(1, 5))
+def test_pack_is_first_fit_in_its_order_with_a_cap_on_samples(lengths, cap, max_samples):
+    most = max_samples or len(lengths)
+    order = list(range(len(lengths)))
+    assert pack(lengths, cap, order="given", max_samples=max_samples) == scanned(lengths, cap, order, most)
+    order.sort(key=lambda i: -lengths[i])
+    assert pack(lengths, cap, max_samples=max_samples) == scanned(lengths, cap, order, most)
+
+
+@given(LENGTHS.filter(bool), st.integers(1, 30), st.integers(1, 6), st.integers(1, 6), st.none() | st.integers(1, 4))
+@pytest.mark.parametrize("order", ["given", "decreasing", "balanced"])
+def test_pack_makes_as_many_bins_as_asked_for_or_refuses(order, lengths, cap, at_least, multiple, max_samples):
+    keywords = {"order": order, "max_samples": max_samples}
+    fewest = len(pack(lengths, cap, **keywords))
+    wanted = -(-max(fewest, at_least) // multiple) * multiple
+    if wanted > len(lengths):
+        message = f"lengths must hold at least {wanted} samples, one for each bin, got {len(lengths)}"
+        with pytest.raises(ScheduleError, match=message):
+            pack(lengths, cap, at_least=at_least, multiple=multiple, **keywords)
+        return
+    bins = pack(lengths, cap, at_least=at_least, multiple=multiple, **keywords)
+    exact = pack(lengths, cap, count=wanted, **keywords)
+    for answer in (bins, exact):
+        assert len(answer) == wanted
+        assert sorted(itertools.chain(*answer)) == list(range(len(lengths)))
+        assert all(b and len(b) <= (max_samples or len(b)) for b in answer)
+        assert all(len(b) == 1 or sum(lengths[i] for i in b) <= cap for b in answer)
+
+
+@pytest.mark.parametrize("order", ["given", "decreasing", "balanced"])
+@pytest.mark.parametrize(
+    ("keywords", "error", "message"),
+    [
+        ({"count": 1}, ScheduleError, "count must be at least 2, which the caps need, got 1"),
+        ({"count": 5}, ScheduleError, "lengths must hold at least 5 samples, one for each bin, got 4"),
+        ({"count": 3, "multiple": 2}, ValueError, "count must be a multiple of 2, got 3"),
+        ({"count": 2, "at_least": 3}, ValueError, "count must be >= at_least = 3, got 2"),
+        ({"max_samples": 0}, ValueError, "max_samples must be >= 1, got 0"),
+    ],
+    ids=["few", "many", "no multiple", "below the least", "no sample"],
+)
+def test_pack_refuses_by_name(order, keywords, error, message):
+    with pytest.raises(error, match=message):
+        pack([5, 3, 8, 1], 10, order=order, **keywords)
+
+
+def test_costs_are_for_even_bins():
+    lengths, costs = [5, 5, 5, 5], [9, 9, 1, 1]
+    assert sorted(pack(lengths, 10, order="balanced", costs=costs)) in ([[0, 2], [1, 3]], [[0, 3], [1, 2]])
+    with pytest.raises(ValueError, match="costs must be None for order='decreasing', got"):
+        pack(lengths, 10, costs=costs)
+
+
+@pytest.mark.parametrize("order", ["given", "decreasing", "balanced"])
+def test_no_samples_need_no_bins(order):
+    assert pack([], 10, order=order) == []
+    with pytest.raises(ScheduleError, match="lengths must hold at least 2 samples"):
+        pack([], 10, order=order, at_least=2)
 
 
 # -- splitting -------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the same names for type checkers; tests/test_docs.py holds 
     from flopbalance.planning.limits import Limits as Limits
     from flopbalance.planning.packing import expand_bins_by_splitting as expand_bins_by_splitting
     from flopbalance.planning.packing import first_fit_pack as first_fit_pack
+    from flopbalance.planning.packing import pack as pack
     from flopbalance.planning.partition import get_reverse_idx as get_reverse_idx
     from flopbalance.planning.partition import get_seqlen_balanced_partitions as get_seqlen_balanced_partitions
     from flopbalance.planning.partition import karmarkar_karp as karmarkar_karp
@@ -61,7 +62,7 @@ _HOMES = {
         "planning.counts": ["Counts"],
         "planning.feasibility": ["Feasibility", "check_feasible"],
         "planning.limits": ["Limits"],
-        "planning.packing": ["expand_bins_by_splitting", "first_fit_pack"],
+        "planning.packing": ["expand_bins_by_splitting", "first_fit_pack", "pack"],
         "planning.partition": ["get_reverse_idx", "get_seqlen_balanced_partitions", "karmarkar_karp"],
         "planning.pipeline": ["Pipeline"],
         "planning.plan": ["plan"],

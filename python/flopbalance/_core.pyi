@@ -23,6 +23,7 @@ __all__ = [
     "inverse",
     "length_moments",
     "measure",
+    "pack",
     "partition",
     "plan",
     "rank_lists",
@@ -81,6 +82,14 @@ def first_fit(
 def first_fit(
     total_lengths: npt.ArrayLike, max_tokens_per_bin: SupportsIndex, as_lists: Literal[False]
 ) -> tuple[Ints, Ints]: ...
+def pack(
+    lengths: npt.ArrayLike,
+    max_tokens: SupportsIndex,
+    order: Literal["given", "decreasing", "balanced"],
+    max_samples: int | None,
+    counts: tuple[int | None, int, int],
+    costs: npt.ArrayLike | CostFunction | None,
+) -> list[list[int]]: ...
 def split(bins: list[list[int]], target_count: SupportsIndex, lengths: npt.ArrayLike) -> list[list[int]]: ...
 def inverse(idx_map: npt.ArrayLike) -> list[int]: ...
 def total_flops(seqlens: npt.ArrayLike, terms: list[tuple[int, int]]) -> float | None: ...

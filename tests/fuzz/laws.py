@@ -165,6 +165,32 @@ def first_fit(call: Call) -> None:
         call.expect(reference.first_fit_pack(lengths, cap), "bins are the reference's")
 
 
+@law("pack")
+def packing(call: Call) -> None:
+    given = call.given
+    lengths, cap = plain_lengths(given["lengths"]), plain_count(given["max_tokens"])
+    if call.answer is None or lengths is None or cap is None:
+        return
+    bins = call.answer
+    must(all(part == sorted(part) and part for part in bins), "bins ascend and none is empty")
+    must(sorted(itertools.chain(*bins)) == list(range(len(lengths))), "every sample stands in one bin")
+    fits = (len(part) == 1 or sum(lengths[i] for i in part) <= cap for part in bins)
+    must(all(fits), "no bin of two samples is above the cap")
+    most, count = (plain_count(given[name]) for name in ("max_samples", "count"))
+    must(most is None or all(len(part) <= most for part in bins), "no bin holds more samples than it may")
+    must(count is None or not lengths or len(bins) == count, "there are as many bins as asked for")
+    multiple, at_least = plain_count(given["multiple"]), plain_count(given["at_least"])
+    must(multiple is None or len(bins) % multiple == 0, "bins come in multiples")
+    must(at_least is None or not lengths or len(bins) >= at_least, "there are as many bins as asked for at least")
+    free = most is None and count is None and multiple == at_least == 1
+    if free and given["order"] in ("given", "decreasing"):
+        order = list(range(len(lengths)))
+        if given["order"] == "decreasing":
+            order.sort(key=lambda i: -lengths[i])
+        first_fit = reference.first_fit_pack([lengths[i] for i in order], cap)
+        must(bins == [sorted(order[i] for i in part) for part in first_fit], "bins are those of first fit")
+
+
 @law("split")
 def splitting(call: Call) -> None:
     bins, target, lengths = (call.given[name] for name in ("bins", "target", "lengths"))

@@ -142,6 +142,22 @@ def first_fit(r: Random) -> str:
     return call("first_fit_pack", lengths(r, size(r)), number(r, 1, r.choice((5, 100, 5000, 2**63 - 1))))
 
 
+def pack(r: Random) -> str:
+    n = size(r)
+    order = pick(r, ("'given'", "'decreasing'", "'balanced'", *(("'fit'", "None") if one_in(r, 20) else ())))
+    return call(
+        "pack",
+        lengths(r, n),
+        number(r, 1, r.choice((5, 100, 5000, 2**63 - 1))),
+        order=order if one_in(r, 2) else None,
+        max_samples=number(r, 1, 6) if one_in(r, 3) else None,
+        at_least=number(r, 1, 1 + n // 2) if one_in(r, 3) else None,
+        multiple=number(r, 1, 4) if one_in(r, 3) else None,
+        count=number(r, 1, 1 + n) if one_in(r, 3) else None,
+        costs=weights(r, n) if order == "'balanced'" and one_in(r, 2) else None,
+    )
+
+
 def splitting(r: Random) -> str:
     n = size(r)
     items = list(range(n))
@@ -868,6 +884,7 @@ WRITERS: dict[Callable[[Random], str], int] = {
     plan: 30,
     partition: 12,
     first_fit: 4,
+    pack: 4,
     splitting: 5,
     inverse: 2,
     published_flops: 4,

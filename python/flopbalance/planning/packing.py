@@ -1,10 +1,15 @@
-"""Packing samples into micro-batches under its published names."""
+"""Packing samples into micro-batches: under its published names, and `pack` for those who only pack."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy.typing as npt
 
 from flopbalance import _core
+from flopbalance.checks import CostFunction, as_choice, as_count, shown
+
+Order = Literal["given", "decreasing", "balanced"]
 
 
 def first_fit_pack(total_lengths: npt.ArrayLike, max_tokens_per_bin: int) -> list[list[int]]:
@@ -69,3 +74,75 @@ def expand_bins_by_splitting(bins: list[list[int]], target_count: int, lengths: 
     [[1, 0], [2, 3]]
     """
     bins[:] = _core.split(bins, target_count, lengths)
+
+
+def pack(
+    lengths: npt.ArrayLike,
+    max_tokens: int,
+    *,
+    order: Order = "decreasing",
+    max_samples: int | None = None,
+    at_least: int = 1,
+    multiple: int = 1,
+    count: int | None = None,
+    costs: npt.ArrayLike | CostFunction | None = None,
+) -> list[list[int]]:
+    """Pack samples into bins within a token cap, for those who only pack.
+
+    Parameters
+    ----------
+    lengths : array_like of shape (n,)
+        Tokens per sample, whole numbers >= 0.
+    max_tokens : int
+        The token cap of a bin, >= 1. A sample above it is alone in its bin.
+    order : {"given", "decreasing", "balanced"}, default "decreasing"
+        Each sample goes to the first bin that has room, in the given order (first fit) or the longest first (first fit
+        decreasing); or the bins are made as even by cost as `plan` makes the micro-batches of one rank.
+    max_samples : int, optional
+        The most samples in a bin.
+    at_least : int, default 1
+        The fewest bins.
+    multiple : int, default 1
+        The number of bins is a multiple of this. Where more bins are wanted than needed, the fullest is split.
+    count : int, optional
+        The exact number of bins.
+    costs : array_like of shape (n,) or callable, optional
+        With ``order="balanced"``: cost of each sample, as for `plan`. Their tokens by default.
+
+    Returns
+    -------
+    list of list of int
+        Sample indices of every bin, ascending; none is empty. No bins for no samples.
+
+    Raises
+    ------
+    ValueError
+        For an argument that breaks its rule.
+    ScheduleError
+        For fewer samples than bins, or where the caps need more bins than `count`.
+
+    See Also
+    --------
+    first_fit_pack : First fit under its published name.
+    plan : Micro-batches for several ranks, and steps.
+
+    Notes
+    -----
+    O(n log n) time; ``"balanced"`` takes a search on top.
+
+    Examples
+    --------
+    >>> pack([3, 6, 5, 4], 10)
+    [[1, 3], [0, 2]]
+    >>> pack([3, 6, 5, 4], 10, order="given", max_samples=1)
+    [[0], [1], [2], [3]]
+    >>> pack([3, 6, 5, 4], 10, multiple=3)
+    [[1], [0, 2], [3]]
+    """
+    order = as_choice(order, Order, "order")
+    at_most = None if max_samples is None else as_count(max_samples, "max_samples")
+    exactly = None if count is None else as_count(count, "count")
+    counts = exactly, as_count(at_least, "at_least"), as_count(multiple, "multiple")
+    if costs is not None and order != "balanced":
+        raise ValueError(f"costs must be None for order={order!r}, got {shown(costs)}")
+    return _core.pack(lengths, max_tokens, order, at_most, counts, costs)

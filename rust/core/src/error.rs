@@ -309,6 +309,20 @@ pub enum Error {
         /// Micro-batches that the caps need, of all ranks.
         packed: usize,
     },
+    /// Samples that do not fit into as many bins as were asked for.
+    TooFewBins {
+        /// The bins that were asked for.
+        exactly: usize,
+        /// Bins that the caps need.
+        packed: usize,
+    },
+    /// Fewer samples than bins.
+    TooManyBins {
+        /// The bins that there must be.
+        wanted: usize,
+        /// The samples that there are.
+        samples: usize,
+    },
     /// A step that would have to repeat its samples too often.
     TooManyRepeats {
         /// Which step.
@@ -369,6 +383,8 @@ impl Error {
             | Self::NoMultiple { .. }
             | Self::Shortage { .. }
             | Self::TooFewMicroBatches { .. }
+            | Self::TooFewBins { .. }
+            | Self::TooManyBins { .. }
             | Self::TooManyRepeats { .. } => Kind::Schedule,
             _ => Kind::Value,
         }
@@ -568,6 +584,12 @@ impl Error {
                 packed.div_ceil(*dp_size),
                 name("dp_size")
             ),
+            Self::TooFewBins { exactly, packed } => {
+                write!(f, "{} must be at least {packed}, which the caps need, got {exactly}", name("exactly"))
+            }
+            Self::TooManyBins { wanted, samples } => {
+                write!(f, "{} must hold at least {wanted} samples, one for each bin, got {samples}", name("lengths"))
+            }
             Self::TooManyRepeats { step, needed, most, dp_size, micro_batch_multiple } => write!(
                 f,
                 "step {step} must need at most {most} micro-batches where samples are repeated, got {needed} ({} = {dp_size} \

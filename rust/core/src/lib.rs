@@ -64,13 +64,13 @@ pub use interrupt::interruptible;
 pub use lengths::Lengths;
 pub use measure::{Layout, Measures, measure};
 pub use memory::ensure as ensure_memory;
-pub use packing::{first_fit, split};
+pub use packing::{Bins, first_fit, pack, split};
 pub use partition::{PartSizes, karmarkar_karp};
 pub use permutation::inverse;
 pub use pipeline::{Pipeline, simulate_pipeline};
 pub use plan::{
     Cap, Capped, Counts, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Request, Schedule,
-    plan,
+    pack_evenly, plan,
 };
 pub use row_bound::row_bounds;
 pub use weights::Weights;

@@ -119,7 +119,16 @@ pub enum Method {
     Capped,
 }
 
+pub enum BinOrder {
+    Given,
+    Decreasing,
+    Balanced,
+}
+
 words! {
+    Order(BinOrder) {
+        "given" => BinOrder::Given, "decreasing" => BinOrder::Decreasing, "balanced" => BinOrder::Balanced
+    }
     PackingMethod(Method) {
         "fixed" => Method::Fixed, "first-fit" => Method::FirstFit, "flops" => Method::Flops, "capped" => Method::Capped
     }

@@ -57,11 +57,12 @@ pub fn weights<'py>(values: &Bound<'py, PyAny>, name: &str) -> PyResult<Numbers<
 }
 
 /// What samples cost: their tokens, or what an array or a cost function says.
-pub fn sample_costs<'py>(py: Python<'py>, costs: Option<Bound<'py, PyAny>>, lengths: &[i64]) -> PyResult<Numbers<'py>> {
+pub fn sample_costs<'py>(py: Python<'py>, costs: Option<Bound<'py, PyAny>>, lengths: &[i64]) -> Answer<Numbers<'py>> {
     let Some(costs) = costs else {
+        flopbalance_core::ensure_memory(lengths.len(), size_of::<u64>())?;
         return Ok(Numbers::U64(Values::Read(lengths.iter().map(|&length| length as u64).collect())));
     };
-    checked(&costs, "as_sample_costs", (&costs, PyArray1::from_slice(py, lengths), lengths.len()))?.extract()
+    Ok(checked(&costs, "as_sample_costs", (&costs, PyArray1::from_slice(py, lengths), lengths.len()))?.extract()?)
 }
 
 pub fn count(value: &Bound<'_, PyAny>, name: &str, minimum: u64) -> PyResult<u64> {

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 /// Rust core of flopbalance; arrays in, arrays or the promised lists out.
 #[pymodule(gil_used = false)]
 mod _core {
-    use crate::convert::{Answer, Array, Ints, Measures, Numbers, PartSizes, Plan, PlanRequest, Refused, Schedule};
+    use crate::convert::{
+        Answer, Array, BinOrder, Ints, Measures, Numbers, Order, PartSizes, Plan, PlanRequest, Refused, Schedule,
+    };
     use crate::convert::{detached, detached_if_long};
     use crate::given;
     #[pymodule_export]
@@ -19,7 +21,7 @@ mod _core {
     use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
     use pyo3::types::{PyInt, PyList};
-    use std::num::NonZeroU64;
+    use std::num::{NonZeroU64, NonZeroUsize};
 
     type List<'py> = Bound<'py, PyList>;
 
@@ -121,6 +123,35 @@ mod _core {
         let max_tokens = given::count(&max_tokens_per_bin, "max_tokens_per_bin", 1)?;
         let bins = detached_if_long(py, lengths.len(), || core::first_fit(lengths, max_tokens));
         answer(py, bins.map_err(|error| Refused::named(&error, &[("lengths", "total_lengths")]))?, as_lists)
+    }
+
+    /// First fit in an order, with a cap on samples, into as many bins as are wanted; or even bins. Samples cost their
+    /// tokens, or what `costs` say.
+    #[pyfunction]
+    fn pack<'py>(
+        py: Python<'py>,
+        lengths: Bound<'py, PyAny>,
+        max_tokens: Bound<'py, PyAny>,
+        order: Order,
+        max_samples: Option<NonZeroUsize>,
+        counts: (Option<NonZeroUsize>, NonZeroUsize, NonZeroUsize),
+        costs: Option<Bound<'py, PyAny>>,
+    ) -> Answer<Bound<'py, PyAny>> {
+        let lengths = given::tokens(&lengths, "lengths")?;
+        let lengths = given::lengths(lengths.as_slice()?, "lengths")?;
+        let max_tokens = given::count(&max_tokens, "max_tokens", 1)?;
+        let mut how = core::Bins::new(NonZeroU64::new(max_tokens).unwrap_or(NonZeroU64::MIN));
+        how.max_samples = max_samples;
+        (how.counts.exactly, how.counts.at_least, how.multiple) = counts;
+        let bins = if let BinOrder::Balanced = order.0 {
+            let costs = given::sample_costs(py, costs, &lengths)?;
+            let costs = costs.read("costs")?;
+            detached(py, || core::pack_evenly(lengths, &costs, &how))
+        } else {
+            how.longest_first = matches!(order.0, BinOrder::Decreasing);
+            detached_if_long(py, lengths.len(), || core::pack(lengths, &how))
+        };
+        answer(py, bins.map_err(|error| Refused::named(&error, &[("exactly", "count")]))?, true)
     }
 
     /// Splits bins until there are as many as wanted.

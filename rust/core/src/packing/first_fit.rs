@@ -28,6 +28,11 @@ const PEAK: usize = 48;
 
 /// The same for lengths as [`Lengths`] checks them, and a cap of at least 0.
 pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
+    pack_until_closed(lengths, max_tokens, |_| false)
+}
+
+/// The same, where `closed` is told the bin of every sample and says whether it takes no other.
+pub(crate) fn pack_until_closed(lengths: &[i64], max_tokens: i64, mut closed: impl FnMut(usize) -> bool) -> Groups {
     let mut rooms = Rooms::new([FULL]);
     let mut labels = Vec::with_capacity(lengths.len());
     for piece in pieces(lengths) {
@@ -36,7 +41,7 @@ pub(crate) fn pack_first_fit(lengths: &[i64], max_tokens: i64) -> Groups {
                 Some(bin) => (bin, rooms.room(bin)),
                 None => (rooms.open(), max_tokens),
             };
-            rooms.set(bin, [(room - length).max(FULL)]);
+            rooms.set(bin, [if closed(bin) { FULL } else { (room - length).max(FULL) }]);
             bin as u32
         }));
     }

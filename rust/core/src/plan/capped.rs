@@ -4,7 +4,7 @@ use crate::capped::{Caps, NoPlan, StepProblem, WholeObjective, plan_step};
 use crate::measure::check_overhead;
 use crate::plan::carried::Carried;
 use crate::plan::limits::Limits;
-use crate::plan::request::{Capped, Counts, Objective, OnShortage, Request};
+use crate::plan::request::{Capped, Objective, OnShortage, Request};
 use crate::plan::schedule::Step;
 use crate::steps::{Steps, gather};
 use crate::weights::{Weight, exponent_above, times_power_of_two, whole};
@@ -50,13 +50,8 @@ fn multiple(request: &Request<'_>, how: &Capped<'_>) -> Result<usize> {
     let group = how.objective.pipeline().map_or(1, |pipeline| pipeline.multiple() as usize);
     let given = request.micro_batch_multiple.get();
     let multiple = (given / common_divisor(given, group)).saturating_mul(group);
-    let Counts { exactly, at_least } = how.counts;
-    match exactly.map(NonZeroUsize::get) {
-        Some(exactly) if exactly % multiple != 0 || exactly < at_least.get() => {
-            Err(Error::NoCount { exactly, multiple, at_least: at_least.get() })
-        }
-        _ => Ok(multiple),
-    }
+    how.counts.check(multiple)?;
+    Ok(multiple)
 }
 
 fn common_divisor(one: usize, other: usize) -> usize {

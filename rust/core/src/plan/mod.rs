@@ -1,4 +1,5 @@
 //! The whole way from lengths and costs to a schedule: steps, packing, alignment, dealing to ranks.
+mod bins;
 mod capped;
 mod carried;
 mod limits;
@@ -9,6 +10,7 @@ mod schedule;
 use crate::steps::Steps;
 use crate::weights::{Values, Weights};
 use crate::{Error, Lengths, Result, memory};
+pub use bins::pack_evenly;
 use capped::plan_capped;
 use carried::Carried;
 use limits::Limits;

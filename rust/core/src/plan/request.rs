@@ -1,5 +1,5 @@
 //! What a plan is asked for.
-use crate::{Pipeline, Weights};
+use crate::{Error, Pipeline, Result, Weights};
 use std::num::{NonZeroU64, NonZeroUsize};
 
 /// What a plan is asked for: made by [`Request::new`], then changed field by field.
@@ -169,6 +169,19 @@ impl Default for Counts {
     /// Any number.
     fn default() -> Self {
         Self { exactly: None, at_least: NonZeroUsize::MIN }
+    }
+}
+
+impl Counts {
+    /// Refuses an exact number that is no multiple, or below the least.
+    pub(crate) fn check(self, multiple: usize) -> Result<()> {
+        let at_least = self.at_least.get();
+        match self.exactly.map(NonZeroUsize::get) {
+            Some(exactly) if exactly % multiple != 0 || exactly < at_least => {
+                Err(Error::NoCount { exactly, multiple, at_least })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
