@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from flopbalance import (
     CostModel,
+    Pipeline,
     PublishedFlops,
     Schedule,
     ScheduleError,
@@ -686,6 +687,22 @@ def test_the_trainer_plans_for_its_pipeline():
         assert lists == capped(lengths, **options, micro_batch_overhead=micro_batch_overhead).to_lists()
         counts.append(lists[2][0])
     assert counts[0] > counts[1] > -(-int(lengths.sum()) // 8000)
+
+
+def test_the_trainer_plans_for_its_interleaved_pipeline():
+    lengths = np.random.RandomState(0).randint(1, 900, 96)
+    args = {**TINY, "use_dynamic_batch_size": True, "max_tokens_per_gpu": 4000, "balance_within_cap": True}
+    args |= {"balance_objective": "pipeline", "pipeline_model_parallel_size": 4}
+    problem = {"global_batch_size": 96, "rollout_indices": range(96)}
+    parallel = {**PARALLEL, "vpp_size": 2, "microbatch_group_size_per_vp_stage": 6}
+    lists = build_dp_schedule(args, parallel, lengths, **problem)
+    options = {"costs": PublishedFlops(TINY), "dp_size": 2, "max_tokens": 4000, "objective": "pipeline"}
+    assert lists == capped(lengths, **options, pipeline=Pipeline(4, chunks=2, group=6)).to_lists()
+    assert lists[2][0] % 6 == 0
+    parallel["microbatch_group_size_per_vp_stage"] = 2
+    rule = "microbatch_group_size_per_vp_stage must be >= args.pipeline_model_parallel_size = 4, got 2"
+    with pytest.raises(ValueError, match=f"^{rule}$"):
+        build_dp_schedule(args, parallel, lengths, **problem)
 
 
 def test_the_published_lists_refuse_what_they_cannot_mark():

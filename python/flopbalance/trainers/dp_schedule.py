@@ -33,9 +33,9 @@ def build_dp_schedule(
         ``flops_model`` than ``"published"`` is what `select_flops_model` takes: ``"exact"``, ``"hf_checkpoint"``, a
         saved cost, a Hugging Face folder, an object with ``flops(lengths)``. With that, ``balance_within_cap``,
         ``balance_objective`` or one of `plan`'s ``on_...`` the schedule is no longer the published one. The objective
-        ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``. Within the cap,
-        ``micro_batch_overhead``, ``micro_batches_per_rank`` and ``min_micro_batches_per_rank`` say how many
-        micro-batches there are.
+        ``"pipeline"`` reads the stages from ``pipeline_model_parallel_size``, and is interleaved where ``vpp_size`` is
+        above 1. Within the cap, ``micro_batch_overhead``, ``micro_batches_per_rank`` and
+        ``min_micro_batches_per_rank`` say how many micro-batches there are.
     train_parallel_config : mapping or namespace
         ``dp_size``; ``cp_size`` with dynamic batching; ``vpp_size`` (1 where absent or None) and, where that is above
         1, ``microbatch_group_size_per_vp_stage``.
@@ -118,10 +118,17 @@ def _settings(trainer: Fields, parallel: Fields) -> tuple[PlanRequest, Any]:
         micro_batch_multiple=micro_batch_multiple(parallel),
         packing=mode.packing,
         balance_ranks=mode.balance_ranks,
-        pipeline_stages=trainer.size("pipeline_model_parallel_size") if mode.objective == "pipeline" else None,
+        **(_pipeline(trainer, parallel) if mode.objective == "pipeline" else {}),
         **plan_choices(trainer),
     )
     return request, flops_model
+
+
+def _pipeline(trainer: Fields, parallel: Fields) -> dict[str, Any]:
+    """Return the pipeline of each rank as arguments of `plan`."""
+    stages, chunks = trainer.size("pipeline_model_parallel_size"), parallel.size_or("vpp_size", 1)
+    group = micro_batch_multiple(parallel) if chunks > 1 else None
+    return {"pipeline_stages": stages, "chunks": chunks, "group": group}
 
 
 _NAMES = {
@@ -131,6 +138,8 @@ _NAMES = {
     "micro_batch_size": "args.micro_batch_size",
     "micro_batch_multiple": "microbatch_group_size_per_vp_stage",
     "pipeline_stages": "args.pipeline_model_parallel_size",
+    "chunks": "vpp_size",
+    "group": "microbatch_group_size_per_vp_stage",
     **{keyword: f"args.{field}" for field, keyword in CHOICES.items()},
 }
 """What trainers call the arguments of `plan`."""
