@@ -9,7 +9,9 @@ from flopbalance.checks import as_count, as_flag
 
 @dataclass(frozen=True)
 class Counts:
-    """How many micro-batches, and samples, every rank gets in a step, for `plan`: as few as the caps allow, unless it says otherwise.
+    """How many micro-batches, and samples, every rank gets in a step, for `plan`.
+
+    As few micro-batches as the caps allow, and any number of samples, unless it says otherwise.
 
     Parameters
     ----------
@@ -21,9 +23,9 @@ class Counts:
     multiple : int, default 1
         A multiple of this, as interleaved pipelines need.
     even_samples : bool, default False
-        Whether the ranks' numbers of samples in a step differ by at most one, as trainers need that hand every rank as many.
-        Ranks are then even by cost as far as that allows, and each is packed for itself, which may take more micro-batches.
-        With ``packing="capped"``.
+        Whether the ranks' numbers of samples in a step differ by at most one, as trainers need that hand every rank as
+        many. Ranks are then even by cost as far as that allows, and each is packed for itself, which may take more
+        micro-batches. With ``packing="capped"``.
 
     Raises
     ------
