@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopbalance import Counts, Limits, Pipeline, Schedule, ScheduleError, build_dp_schedule, plan, report
+from flopbalance import (
+    Counts,
+    Limits,
+    Pipeline,
+    Schedule,
+    ScheduleError,
+    build_dp_schedule,
+    get_seqlen_balanced_partitions,
+    plan,
+    report,
+)
 
 LENGTHS = [9, 7, 2, 5, 4, 3, 8, 8]
 
@@ -23,6 +33,45 @@ def per_rank(schedule: Schedule) -> int:
 def test_two_micro_batches_where_first_fit_decreasing_needs_three():
     schedule = capped([6, 8, 17, 21, 7, 4], dp_size=1, max_tokens=32)
     assert sorted(schedule.micro_batch_tokens.tolist()) == [31, 32]
+
+
+def test_more_rows_cost_no_more_than_the_cheapest_apart():
+    lengths = np.array([7, 7, 2, 10, 1])
+    costs = lengths**2
+    schedule = capped(
+        lengths, costs=costs, dp_size=2, max_tokens=20, objective="micro-batch", counts=Counts(multiple=2)
+    )
+    assert report(schedule, costs, lengths, 20).micro_batch_time == 104
+
+
+class TestOneRank:
+    """Its micro-batches are even, in hardly more than the fewest."""
+
+    def test_squares(self):
+        lengths = np.array([6, 5, 4, 3, 2, 2])
+        schedule = capped(lengths, costs=lengths**2, dp_size=1, max_tokens=12)
+        sums = np.add.reduceat(lengths[schedule.samples] ** 2, schedule.micro_batch_offsets[:-1])
+        assert sums.tolist() == [49, 45]
+
+    @pytest.mark.parametrize("objective", ["step", "micro-batch"])
+    @pytest.mark.parametrize("seed", range(4))
+    def test_as_even_as_karmarkar_karp_in_no_more(self, seed, objective):
+        random = np.random.default_rng(seed)
+        lengths = np.clip(random.lognormal(7, 1.2, 128), 1, 16_000).astype(int)
+        costs = lengths**2 + 2000 * lengths
+        count = -(-lengths.sum() // 16_384)
+        while max(lengths[part].sum() for part in get_seqlen_balanced_partitions(costs, count, False)) > 16_384:
+            count += 1
+        costliest = max(costs[part].sum() for part in get_seqlen_balanced_partitions(costs, count, False))
+        schedule = capped(lengths, costs=costs, dp_size=1, max_tokens=16_384, objective=objective)
+        assert per_rank(schedule) <= count
+        assert np.add.reduceat(costs[schedule.samples], schedule.micro_batch_offsets[:-1]).max() <= 1.01 * costliest
+
+    def test_an_overhead_asks_for_the_fewest(self):
+        lengths = [9, 8, 3, 3]
+        assert per_rank(capped(lengths, costs=[81, 64, 9, 9], dp_size=1, max_tokens=18)) == 2
+        few = capped([10, 9, 1], costs=[100, 81, 1], dp_size=1, max_tokens=20, micro_batch_overhead=0)
+        assert per_rank(few) == 1
 
 
 class TestExactly:

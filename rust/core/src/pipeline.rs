@@ -117,9 +117,8 @@ impl Pipeline {
     fn run<A: Amount>(&self, costs: &[A], passes: &mut Passes<A>, mut turned: impl FnMut(A)) -> A {
         let [stages, chunks, group] = [self.stages, self.chunks, self.group].map(|count| count as usize);
         passes.restart(costs, stages, chunks, group);
-        let Passes { costs, free, forward, back } = passes;
+        let Passes { costs, free, forward, back, work } = passes;
         let delay = stages - 1 + (chunks - 1) * group;
-        let mut work = Work::default();
         for round in 0..costs.len() + delay + stages {
             work.did(1 + stages.min(costs.len()));
             forward.round(round, costs, |distance, there, cost| {
@@ -173,6 +172,8 @@ pub(crate) struct Passes<A> {
     free: Vec<A>,
     forward: Wave<A>,
     back: Wave<A>,
+    /// Of many short pipelines together.
+    work: Work,
 }
 
 impl<A: Amount> Passes<A> {

@@ -56,6 +56,7 @@ fn plans_stop() {
         capped(Objective::Step),
         capped(Objective::MicroBatch),
         Packing::Capped(cap, through_four),
+        capped(Objective::PipelinedRows(pipeline)),
     ];
     for packing in packings {
         for global_batch_size in [None, NonZeroUsize::new(4096)] {
@@ -77,6 +78,9 @@ fn measures_and_costs_stop() {
     assert_stops("measure", || (0..9).try_for_each(|_| measure(&layout, &costs, &Pipeline::default(), 0.0).map(drop)));
     let long = Pipeline::new(NonZeroU64::new(256).unwrap(), NonZeroU64::MIN, None).unwrap();
     assert_stops("simulate_pipeline", || simulate_pipeline(&Weights::from_u64(vec![1; SAMPLES]), &long));
+    let steps = vec![1; lengths.len()];
+    let layout = Layout::new(&all, &ends, &steps, size(1)).unwrap();
+    assert_stops("measure of short steps", || measure(&layout, &costs, &long, 0.0));
     let curve = CostCurve::new(1, 1, 1, vec![(512, 7)]);
     assert_stops("curve", || (0..9).try_for_each(|_| curve.flops_rounded(&lengths).map(drop)));
     assert_stops("moments", || (0..9).try_for_each(|_| moments(&lengths, &[1024, 4096]).map(drop)));

@@ -31,6 +31,7 @@ mod trade;
 
 use crate::interrupt::Work;
 use crate::{Counts, Groups};
+use anneal::PROPOSALS;
 use draft::Draft;
 use drafts::{STARTS, drafts};
 use even_samples::plan_even_samples;
@@ -183,7 +184,8 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         best = best.into_iter().chain(draft).min_by_key(|draft| draft.time);
     }
     if let (true, Some(best)) = (in_rows, &mut best) {
-        best.anneal(problem, &mut search(best.batches.len(), problem.effort - effort));
+        let count = best.batches.len();
+        best.anneal(problem, (problem.effort - effort) / PROPOSALS, || search(count, 0));
     }
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }
