@@ -19,7 +19,7 @@ const EVEN: u64 = 128;
 impl StepProblem<'_> {
     /// The fewest micro-batches of all ranks, where the limits need so many.
     pub fn fewest(&self, packed: usize) -> Result<usize, NoPlan> {
-        let Counts { exactly, at_least } = self.counts;
+        let Counts { exactly, at_least, .. } = self.counts;
         let of_rank = exactly.unwrap_or(at_least).get();
         let count = self.dp_size.saturating_mul(of_rank);
         if exactly.is_some() {
