@@ -145,3 +145,35 @@ def test_what_is_no_pipeline_of_the_schedule_is_refused(options, message):
     schedule = plan([5, 5, 5], dp_size=1, max_tokens=5)
     with pytest.raises(ValueError, match=f"^{message}$"):
         report(schedule, [5, 5, 5], [5, 5, 5], 5, **options)
+
+
+class TestForced:
+    """What the cap does not spare ranks that meet at every micro-batch."""
+
+    def test_a_giant_leaves_the_others_of_its_row_short(self):
+        lengths, costs = [10, 5, 5, 5, 5, 5, 5], [100, 5, 5, 5, 5, 5, 5]
+        schedule = plan(lengths, costs=costs, dp_size=2, max_tokens=10, packing="capped", objective="micro-batch")
+        figures = report(schedule, costs, lengths, 10)
+        assert figures.micro_batch_time == 110
+        assert figures.micro_batch_lower_bound == pytest.approx(110)
+        assert figures.lower_bound == 100
+        assert figures.as_dict()["micro_batch_forced"] == pytest.approx(0.1)
+        assert "110, 10.00% above the lower bound 100, 10.00% of it forced by the cap" in str(figures)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_no_plan_is_below_it(self, seed):
+        random = np.random.default_rng(seed)
+        lengths = np.clip(random.lognormal(7, 1.5, 300), 1, 16_000).astype(int)
+        costs = lengths**2 + 3000 * lengths
+        for objective in ("step", "micro-batch"):
+            schedule = plan(
+                lengths,
+                costs=costs,
+                dp_size=4,
+                max_tokens=16_384,
+                global_batch_size=100,
+                packing="capped",
+                objective=objective,
+            )
+            figures = report(schedule, costs, lengths, 16_384)
+            assert figures.lower_bound <= figures.micro_batch_lower_bound <= figures.micro_batch_time

@@ -1,11 +1,23 @@
 """How many micro-batches every rank gets, and the structures that hold arguments of `plan`."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopbalance import Counts, Limits, Pipeline, Schedule, ScheduleError, build_dp_schedule, plan, report
+from flopbalance import (
+    Counts,
+    Limits,
+    Pipeline,
+    Schedule,
+    ScheduleError,
+    build_dp_schedule,
+    get_seqlen_balanced_partitions,
+    plan,
+    report,
+)
 
 LENGTHS = [9, 7, 2, 5, 4, 3, 8, 8]
 
@@ -21,6 +33,45 @@ def per_rank(schedule: Schedule) -> int:
 def test_two_micro_batches_where_first_fit_decreasing_needs_three():
     schedule = capped([6, 8, 17, 21, 7, 4], dp_size=1, max_tokens=32)
     assert sorted(schedule.micro_batch_tokens.tolist()) == [31, 32]
+
+
+def test_more_rows_cost_no_more_than_the_cheapest_apart():
+    lengths = np.array([7, 7, 2, 10, 1])
+    costs = lengths**2
+    schedule = capped(
+        lengths, costs=costs, dp_size=2, max_tokens=20, objective="micro-batch", counts=Counts(multiple=2)
+    )
+    assert report(schedule, costs, lengths, 20).micro_batch_time == 104
+
+
+class TestOneRank:
+    """Its micro-batches are even, in hardly more than the fewest."""
+
+    def test_squares(self):
+        lengths = np.array([6, 5, 4, 3, 2, 2])
+        schedule = capped(lengths, costs=lengths**2, dp_size=1, max_tokens=12)
+        sums = np.add.reduceat(lengths[schedule.samples] ** 2, schedule.micro_batch_offsets[:-1])
+        assert sums.tolist() == [49, 45]
+
+    @pytest.mark.parametrize("objective", ["step", "micro-batch"])
+    @pytest.mark.parametrize("seed", range(4))
+    def test_as_even_as_karmarkar_karp_in_no_more(self, seed, objective):
+        random = np.random.default_rng(seed)
+        lengths = np.clip(random.lognormal(7, 1.2, 128), 1, 16_000).astype(int)
+        costs = lengths**2 + 2000 * lengths
+        count = -(-lengths.sum() // 16_384)
+        while max(lengths[part].sum() for part in get_seqlen_balanced_partitions(costs, count, False)) > 16_384:
+            count += 1
+        costliest = max(costs[part].sum() for part in get_seqlen_balanced_partitions(costs, count, False))
+        schedule = capped(lengths, costs=costs, dp_size=1, max_tokens=16_384, objective=objective)
+        assert per_rank(schedule) <= count
+        assert np.add.reduceat(costs[schedule.samples], schedule.micro_batch_offsets[:-1]).max() <= 1.01 * costliest
+
+    def test_an_overhead_asks_for_the_fewest(self):
+        lengths = [9, 8, 3, 3]
+        assert per_rank(capped(lengths, costs=[81, 64, 9, 9], dp_size=1, max_tokens=18)) == 2
+        few = capped([10, 9, 1], costs=[100, 81, 1], dp_size=1, max_tokens=20, micro_batch_overhead=0)
+        assert per_rank(few) == 1
 
 
 class TestExactly:
@@ -71,6 +122,71 @@ class TestAtLeast:
 
     def test_up_to_a_multiple(self):
         assert per_rank(capped(LENGTHS, dp_size=2, max_tokens=99, counts=Counts(at_least=3, multiple=4))) == 4
+
+
+class TestEvenSamples:
+    @given(
+        lengths=st.lists(st.integers(0, 99), min_size=3, max_size=40),
+        dp_size=st.integers(1, 3),
+        options=st.fixed_dictionaries(
+            {},
+            optional={
+                "objective": st.sampled_from(["step", "micro-batch", "pipeline"]),
+                "padded": st.just(True),
+                "extra": st.integers(1, 4),
+                "micro_batch_overhead": st.integers(0, 3000),
+                "on_shortage": st.just("repeat"),
+                "global_batch_size": st.integers(3, 20),
+                "carried": st.just([7, 3, 5]),
+            },
+        ),
+        counts=st.fixed_dictionaries({}, optional={"at_least": st.integers(1, 3), "multiple": st.integers(1, 3)}),
+    )
+    def test_ranks_have_as_many_samples_in_every_combination(self, lengths, dp_size, options, counts):
+        if "extra" in options:
+            options["extra_budget"] = ([1] * len(lengths), options.pop("extra"))
+        if "carried" in options:
+            options["carried"] = options["carried"][:dp_size]
+        if options.get("objective") == "pipeline":
+            options["pipeline_stages"] = 2
+        size = min(options.get("global_batch_size", len(lengths)), len(lengths))
+        options["global_batch_size"] = size
+        counts = Counts(even_samples=True, **counts)
+        problem = {"costs": [x * x for x in lengths], "dp_size": dp_size, "max_tokens": 150, "counts": counts}
+        try:
+            schedule = capped(lengths, **problem, **options)
+        except ScheduleError:
+            if "on_shortage" in options:
+                raise
+            with pytest.raises(ScheduleError, match="must hold at least"):
+                capped(lengths, **problem, **options)
+            return
+        assert all(per_step % counts.multiple == 0 for per_step in schedule.micro_batches_per_step.tolist())
+        assert sorted({*schedule.samples.tolist()} | {*schedule.dropped.tolist()}) == list(range(len(lengths)))
+        ends = np.cumsum([0, *schedule.micro_batches_per_step])
+        sizes = schedule.sample_counts
+        assert sizes.min() > 0
+        for first, last in itertools.pairwise(ends):
+            assert np.ptp(sizes[:, first:last].sum(axis=1)) <= 1
+        alone = np.diff(schedule.micro_batch_offsets) == 1
+        assert ((schedule.micro_batch_tokens <= 150) | alone).all()
+
+    def test_parts_are_the_refined_ones(self):
+        lengths, costs = [1] * 6, [36, 4, 4, 36, 100, 36]
+        schedule = capped(lengths, costs=costs, dp_size=2, max_tokens=9, counts=Counts(even_samples=True))
+        assert schedule.sample_counts.tolist() == [[3], [3]]
+        assert report(schedule, costs, lengths, 9).times["step"] == 108
+
+    def test_parts_by_tokens_where_those_by_cost_need_more_micro_batches(self):
+        lengths, costs = [8, 8, 1, 1], [9, 1, 1, 9]  # by cost, both of 8 tokens may meet
+        schedule = capped(lengths, costs=costs, dp_size=2, max_tokens=9, counts=Counts(exactly=1, even_samples=True))
+        assert schedule.micro_batch_tokens.tolist() == [9, 9]
+
+    def test_what_cannot_be_is_refused(self):
+        with pytest.raises(ScheduleError, match=r"^counts\.exactly must be at least 2 for step 0"):
+            capped([9, 9, 1, 1, 1], dp_size=2, max_tokens=10, counts=Counts(exactly=1, even_samples=True))
+        with pytest.raises(ValueError, match=r"^counts\.even_samples must be False for packing='first-fit', got True"):
+            plan(LENGTHS, dp_size=2, max_tokens=99, counts=Counts(even_samples=True))
 
 
 def test_published_packings_know_the_multiple_alone():

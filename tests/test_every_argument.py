@@ -147,7 +147,7 @@ CALLS: dict[str, dict[str, Any]] = {
         "extra_budget": ([1] * 5, 9),
         "on_oversize": "alone",
     },
-    "Counts": {"exactly": 4, "at_least": 2, "multiple": 2},
+    "Counts": {"exactly": 4, "at_least": 2, "multiple": 2, "even_samples": True},
     "Pipeline": {"stages": 2, "chunks": 2, "group": 2},
     "report": {
         "schedule": SCHEDULE,

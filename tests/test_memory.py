@@ -23,6 +23,9 @@ MODES = {
     "within cap": "fb.plan(lengths, costs=costs, dp_size=8, max_tokens=8192, packing='capped')",
     "within cap, large costs": "fb.plan(lengths, costs=large, dp_size=8, max_tokens=8192, packing='capped')",
     "within cap, alone": "fb.plan(lengths, costs=roots, dp_size=8, max_tokens=1, packing='capped')",
+    "even samples": (
+        "fb.plan(lengths, dp_size=50, max_tokens=8192, packing='capped', counts=fb.Counts(even_samples=True))"
+    ),
     "rows": "fb.plan(lengths, costs=costs, dp_size=50, max_tokens=8192, packing='capped', objective='micro-batch')",
     "pipeline": (
         "fb.plan(lengths, dp_size=8, max_tokens=8192, packing='capped', objective='pipeline', pipeline_stages=4)"

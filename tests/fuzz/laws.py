@@ -305,7 +305,7 @@ def plan(call: Call) -> None:
 
 def field_by_field(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of `plan` as if each field of a structure were one."""
-    fields = dict(given) | {"exactly": None, "at_least": 1, "chunks": 1, "group": None}
+    fields = dict(given) | {"exactly": None, "at_least": 1, "even_samples": False, "chunks": 1, "group": None}
     keywords = {"multiple": "micro_batch_multiple", "stages": "pipeline_stages"}
     for kind, name in ((Limits, "limits"), (Counts, "counts"), (Pipeline, "pipeline")):
         if isinstance(given[name], kind):
@@ -318,6 +318,9 @@ def counts_are_those(schedule: Schedule, given: Mapping[str, Any]) -> None:
     per_step = schedule.micro_batches_per_step.tolist()
     must(given["exactly"] is None or {*per_step} == {given["exactly"]}, "exactly as many as were asked for")
     must(min(per_step) >= given["at_least"], "at least as many as were asked for")
+    for first, last in itertools.pairwise(np.cumsum([0, *per_step])):
+        of_ranks = schedule.sample_counts[:, first:last].sum(axis=1)
+        must(not given["even_samples"] or np.ptp(of_ranks) <= 1, "ranks have as many samples")
     group = given["group"] or given["pipeline_stages"]
     must(given["chunks"] == 1 or all(count % int(group) == 0 for count in per_step), "whole groups")
 

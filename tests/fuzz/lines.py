@@ -332,6 +332,7 @@ def in_structures(r: Random, options: dict[str, str | None]) -> None:
         counts = {
             "exactly": number(r, 1, 6) if one_in(r, 2) else None,
             "at_least": number(r, 1, 4) if one_in(r, 2) else None,
+            "even_samples": "True" if one_in(r, 2) else None,
             "multiple": options.get("micro_batch_multiple")
             if one_in(r, 9)
             else options.pop("micro_batch_multiple", None),

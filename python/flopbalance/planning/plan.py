@@ -51,7 +51,7 @@ class PlanRequest(TypedDict):
     rollout_ids: Ints | None
     global_batch_size: int | None
     objective: Objective
-    counts: tuple[int | None, int]
+    counts: tuple[int | None, int, bool]
     pipeline: tuple[int, int, int | None] | None
     micro_batch_overhead: float | None
     effort: int
@@ -252,7 +252,11 @@ def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any)
         "rollout_ids": None if rollout_ids is None else as_rollout_ids(rollout_ids, name("rollout_ids")),
         "global_batch_size": count_or_none("global_batch_size"),
         "objective": objective,
-        "counts": (count_or_none("exactly"), count("at_least")),
+        "counts": (
+            count_or_none("exactly"),
+            count("at_least"),
+            as_flag(settings["even_samples"], name("even_samples")),
+        ),
         "pipeline": (count("pipeline_stages"), count("chunks"), count_or_none("group")) if has_pipeline else None,
         "micro_batch_overhead": None if overhead is None else as_amount(overhead, name("micro_batch_overhead")),
         "effort": count("effort", minimum=0),
@@ -273,7 +277,13 @@ _STRUCTURES: dict[str, tuple[type[Any], dict[str, str]]] = {
 }
 """Arguments that hold others: their type, and fields that are keywords under another name."""
 
-_ONLY_IN_STRUCTURES: dict[str, Any] = {"exactly": None, "at_least": 1, "chunks": 1, "group": None}
+_ONLY_IN_STRUCTURES: dict[str, Any] = {
+    "exactly": None,
+    "at_least": 1,
+    "even_samples": False,
+    "chunks": 1,
+    "group": None,
+}
 """Fields that are no keywords of their own, and their defaults."""
 
 
@@ -306,6 +316,7 @@ _READ_BY_SOME: dict[str, tuple[object, str]] = {
     "objective": ("step", "capped"),
     "exactly": (None, "capped"),
     "at_least": (1, "capped"),
+    "even_samples": (False, "capped"),
     "micro_batch_overhead": (0, "capped"),
     "effort": (EFFORT, "capped"),
     "padded": (False, "capped"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from flopbalance import _core
 from flopbalance.checks import CostFunction, Ints, as_amount, as_count, as_float_costs
 from flopbalance.planning.pipeline import Pipeline, as_pipeline
 from flopbalance.reports.measures import Measures, above_alone, above_cap, idle_share
@@ -31,6 +32,9 @@ class BalanceReport:
         The mean cost of a rank, which would be the time if no rank waited for another.
     lower_bound : float
         No schedule of these samples in these steps is faster: the mean cost of a rank, or the costliest sample.
+    micro_batch_lower_bound : float
+        No schedule of these samples in these steps is faster within the cap where ranks meet at every micro-batch: long
+        samples are in micro-batches of their own, and a cap of shorter ones may cost less than the costliest of a row.
     idle_shares : ndarray of float64, shape (dp_size,)
         The share of the step time in which each rank has nothing to do.
     micro_batches : int
@@ -56,6 +60,7 @@ class BalanceReport:
     pipeline_time: float
     mean_time: float
     lower_bound: float
+    micro_batch_lower_bound: float
     idle_shares: npt.NDArray[np.float64]
     micro_batches: int
     over_cap: int
@@ -86,11 +91,11 @@ class BalanceReport:
         Returns
         -------
         dict of str to float
-            ``step_time``, ``micro_batch_time``, ``pipeline_time``, ``mean_time``, ``lower_bound``, ``micro_batches``,
-            ``over_cap``, ``worst_over_cap``, ``alone_over_cap``, ``longest_alone``, ``largest_tokens`` and ``dropped``
-            as above;
+            ``step_time``, ``micro_batch_time``, ``pipeline_time``, ``mean_time``, ``lower_bound``,
+            ``micro_batch_lower_bound``, ``micro_batches``, ``over_cap``, ``worst_over_cap``, ``alone_over_cap``,
+            ``longest_alone``, ``largest_tokens`` and ``dropped`` as above;
             ``step_excess``, ``micro_batch_excess``, ``pipeline_excess``: each time above the lower bound, as a share of
-            it;
+            it; ``micro_batch_forced``: as much of the second as no schedule within the cap is spared;
             ``idle_mean``, ``idle_max``: the mean and the largest idle share of a rank;
             ``steps``, ``samples``, ``tokens``: of all steps;
             ``step_samples_min``, ``step_samples_max``, ``step_tokens_min``, ``step_tokens_max``: of the smallest and
@@ -110,6 +115,7 @@ class BalanceReport:
                 metrics[field.name] = value
         for name, time in self.times.items():
             metrics[f"{name.replace('-', '_')}_excess"] = self.excess(time)
+        metrics["micro_batch_forced"] = self.excess(self.micro_batch_lower_bound)
         metrics["idle_mean"], metrics["idle_max"] = float(self.idle_shares.mean()), float(self.idle_shares.max())
         metrics["samples"], metrics["tokens"] = int(self.step_samples.sum()), int(self.step_tokens.sum())
         metrics["steps"] = len(self.step_samples)
@@ -122,6 +128,9 @@ class BalanceReport:
             f"{name:<13} {time:.6g}, {self.excess(time):.2%} above the lower bound {self.lower_bound:.6g}"
             for name, time in self.times.items()
         ]
+        forced = min(self.excess(self.micro_batch_lower_bound), self.excess(self.micro_batch_time))
+        if round(100 * forced, 2) > 0:
+            lines[1] += f", {forced:.2%} of it forced by the cap"
         lines += [
             f"{'idle':<13} {self.idle_shares.mean():.2%} of a rank's time, at most {self.idle_shares.max():.2%}",
             f"{'micro-batches':<13} {self.micro_batches:,}, the largest of {self.largest_tokens:,} tokens; "
@@ -198,12 +207,14 @@ def report(
     )
     together, alone = above_cap(schedule.token_counts, schedule.sample_counts, cap)
     step_time, busy = float(measures.times["step"].sum()), measures.busy.sum(axis=1)
+    lower_bound = float(measures.lower_bounds.sum())
     return BalanceReport(
         step_time=step_time,
         micro_batch_time=float(measures.times["micro-batch"].sum()),
         pipeline_time=float(measures.times["pipeline"].sum()),
         mean_time=float(measures.mean_times.sum()),
-        lower_bound=float(measures.lower_bounds.sum()),
+        lower_bound=lower_bound,
+        micro_batch_lower_bound=max(lower_bound, float(_core.row_bounds(schedule, tokens, weights, cap).sum())),
         idle_shares=1 - busy / step_time if step_time else np.zeros(schedule.dp_size),
         micro_batches=len(schedule.micro_batch_tokens),
         over_cap=int(together.sum()),

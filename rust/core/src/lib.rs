@@ -53,6 +53,7 @@ mod partition;
 mod permutation;
 mod pipeline;
 mod plan;
+mod row_bound;
 mod steps;
 mod weights;
 
@@ -71,4 +72,5 @@ pub use plan::{
     Cap, Capped, Counts, ExtraBudget, Objective, OnLeftover, OnOversize, OnShortage, Packing, PadTo, Request, Schedule,
     pack_evenly, plan,
 };
+pub use row_bound::row_bounds;
 pub use weights::Weights;

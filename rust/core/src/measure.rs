@@ -34,7 +34,7 @@ pub struct Layout<'a> {
     samples: &'a [i64],
     micro_batch_offsets: &'a [i64],
     micro_batches_per_step: &'a [i64],
-    dp_size: usize,
+    pub(crate) dp_size: usize,
 }
 
 impl<'a> Layout<'a> {
@@ -63,6 +63,19 @@ impl<'a> Layout<'a> {
         (0..dp_size).map(move |rank| {
             let offsets = &offsets[rank * count..=(rank + 1) * count];
             (&samples[offsets[0] as usize..offsets[count] as usize], offsets)
+        })
+    }
+
+    /// The samples of every step, rank by rank.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Vec<i64>> {
+        let Self { samples, micro_batch_offsets: offsets, micro_batches_per_step, dp_size } = *self;
+        let of_rank = (offsets.len() - 1) / dp_size;
+        micro_batches_per_step.iter().scan(0, move |start, &count| {
+            let first = *start;
+            *start += count as usize;
+            let ends =
+                (0..dp_size).map(|rank| [first, *start].map(|position| offsets[rank * of_rank + position] as usize));
+            Some(ends.flat_map(|[start, end]| &samples[start..end]).copied().collect())
         })
     }
 

@@ -206,7 +206,7 @@ pub struct PlanRequest<'py> {
     rollout_ids: Option<Ints<'py>>,
     global_batch_size: Option<NonZeroUsize>,
     objective: Objective,
-    counts: (Option<NonZeroUsize>, NonZeroUsize),
+    counts: (Option<NonZeroUsize>, NonZeroUsize, bool),
     pipeline: Option<(NonZeroU64, NonZeroU64, Option<NonZeroU64>)>,
     micro_batch_overhead: Option<f64>,
     effort: u64,
@@ -255,7 +255,7 @@ impl PlanRequest<'_> {
     fn capped<'a>(&'a self, carried: Option<&'a Weights<'a>>) -> Answer<Capped<'a>> {
         let pipeline = self.pipeline.map(|(stages, chunks, group)| Pipeline::new(stages, chunks, group)).transpose()?;
         let mut capped = Capped::new(self.objective.0(pipeline));
-        (capped.counts.exactly, capped.counts.at_least) = self.counts;
+        (capped.counts.exactly, capped.counts.at_least, capped.counts.even_samples) = self.counts;
         capped.micro_batch_overhead = self.micro_batch_overhead;
         capped.effort = self.effort;
         capped.carried = carried;

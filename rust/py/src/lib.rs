@@ -238,6 +238,19 @@ mod _core {
         Ok(Measures::new(py, measures.map_err(named)?))
     }
 
+    /// What no plan of the same steps within the cap beats, where ranks meet at every micro-batch.
+    #[pyfunction]
+    fn row_bounds<'py>(
+        py: Python<'py>,
+        schedule: Schedule<'py>,
+        lengths: Ints<'py>,
+        costs: PyReadonlyArray1<'py, f64>,
+        max_tokens: NonZeroU64,
+    ) -> Answer<Array<'py, f64>> {
+        let (layout, lengths, costs) = (schedule.layout()?, lengths.as_slice()?, costs.as_slice()?);
+        Ok(detached(py, || core::row_bounds(&layout, lengths, costs, max_tokens))?.into_pyarray(py))
+    }
+
     /// When a rank's pipeline ends.
     #[pyfunction]
     fn simulate_pipeline(

@@ -67,19 +67,21 @@ impl Draft {
         }
     }
 
-    /// Rounds of a search that climbs out of where the descent of rows ends, as long as there are look-ups for one.
-    pub fn anneal(&mut self, problem: &StepProblem<'_>, search: &mut Search<'_>) {
-        let proposals = PROPOSALS * search.samples.len().min(MOST_ANNEALED) as u64;
+    /// Rounds of a search that climbs out of where the descent of rows ends; each starts from the best so far. `search`
+    /// makes the descent behind a round.
+    pub fn anneal<'s>(&mut self, problem: &StepProblem<'_>, rounds: u64, search: impl Fn() -> Search<'s>) {
         let width = problem.width(self.batches.len());
-        for seed in 1.. {
-            if search.lookups < proposals || self.time < search.bound + search.tolerance {
+        for seed in 1..=rounds {
+            let mut search = search();
+            if self.time < search.bound + search.tolerance {
                 return;
             }
-            search.lookups -= proposals;
+            let proposals = PROPOSALS * search.samples.len().min(MOST_ANNEALED) as u64;
+            search.lookups = proposals;
             let mut batches = self.batches.clone();
             anneal(search.samples, &mut batches, width, proposals, seed);
             sort_into_rows(&mut batches);
-            Rows::new(&mut batches, width).level(search);
+            Rows::new(&mut batches, width).level(&mut search);
             let other = Self::new(batches, problem);
             if other.time < self.time {
                 *self = other;

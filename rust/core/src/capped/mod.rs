@@ -18,6 +18,7 @@ mod clock;
 mod counts;
 mod draft;
 mod drafts;
+mod even_samples;
 mod fewest;
 mod level_ranks;
 mod level_rows;
@@ -30,8 +31,10 @@ mod trade;
 
 use crate::interrupt::Work;
 use crate::{Counts, Groups};
+use anneal::PROPOSALS;
 use draft::Draft;
 use drafts::{STARTS, drafts};
+use even_samples::plan_even_samples;
 use fewest::in_fewest_rows;
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
@@ -122,6 +125,9 @@ pub(crate) enum NoPlan {
 /// D. S. Johnson, *Near-optimal bin packing algorithms*, 1973 (first fit decreasing); R. L. Graham, *Bounds on
 /// multiprocessing timing anomalies*, 1969 (costliest first to the cheapest); N. Karmarkar and R. M. Karp, 1982.
 pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, NoPlan> {
+    if problem.counts.even_samples && problem.dp_size > 1 {
+        return plan_even_samples(problem, least_first);
+    }
     let samples = Samples::new(problem.lengths, problem.costs, &problem.caps);
     let in_rows = problem.in_rows();
     // A plan of more rows starts from one of fewer.
@@ -178,7 +184,8 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         best = best.into_iter().chain(draft).min_by_key(|draft| draft.time);
     }
     if let (true, Some(best)) = (in_rows, &mut best) {
-        best.anneal(problem, &mut search(best.batches.len(), problem.effort - effort));
+        let count = best.batches.len();
+        best.anneal(problem, (problem.effort - effort) / PROPOSALS, || search(count, 0));
     }
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }

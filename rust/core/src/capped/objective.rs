@@ -24,6 +24,14 @@ impl WholeObjective {
         }
     }
 
+    /// The same for one rank, which meets no other.
+    pub(crate) fn of_a_rank(self) -> Self {
+        match self {
+            Self::PipelinedRows(pipeline) => Self::Pipeline(pipeline),
+            other => other,
+        }
+    }
+
     /// Whether ranks meet at every micro-batch.
     pub(crate) fn in_rows(self) -> bool {
         matches!(self, Self::MicroBatch | Self::PipelinedRows(_))

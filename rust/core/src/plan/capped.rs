@@ -4,7 +4,7 @@ use crate::capped::{Caps, NoPlan, StepProblem, WholeObjective, plan_step};
 use crate::measure::check_overhead;
 use crate::plan::carried::Carried;
 use crate::plan::limits::Limits;
-use crate::plan::request::{Capped, Objective, OnShortage, Request};
+use crate::plan::request::{Capped, Counts, Objective, OnShortage, Request};
 use crate::plan::schedule::Step;
 use crate::steps::{Steps, gather};
 use crate::weights::{Weight, exponent_above, times_power_of_two, whole};
@@ -72,10 +72,12 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     fn step<'s>(&mut self, step: usize, samples: &'s [u32]) -> Result<Step<'s>> {
         let mut samples = Cow::Borrowed(samples);
         memory::ensure(samples.len(), self.peak())?;
-        let mut planned = self.plan(&samples);
+        let mut planned = self.plan(&samples, self.how.counts);
         if let (&Err(NoPlan::Shortage { needed, .. }), OnShortage::Repeat) = (&planned, self.how.on_shortage) {
             self.repeat(step, &mut samples, needed)?;
-            planned = self.plan(&samples);
+            // As many as were missing samples, which stand alone then.
+            let exactly = NonZeroUsize::new(needed / self.request.dp_size);
+            planned = self.plan(&samples, Counts { exactly, ..self.how.counts });
         }
         let dp_size = self.request.dp_size;
         let micro_batches = planned.map_err(|no_plan| match no_plan {
@@ -118,10 +120,17 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     }
 
     /// Plans some samples and adds what the ranks get to what they carry.
-    fn plan(&mut self, samples: &[u32]) -> std::result::Result<Groups, NoPlan> {
+    fn plan(&mut self, samples: &[u32], counts: Counts) -> std::result::Result<Groups, NoPlan> {
         let Limits { tokens, max_tokens, extra } = self.limits;
         let extra = extra.as_ref().map(|(amounts, cap)| (gather(amounts, samples), *cap));
         let (whole, micro_batch_overhead) = self.whole(samples);
+        let objective = match self.how.objective {
+            Objective::Step => WholeObjective::Step,
+            Objective::MicroBatch => WholeObjective::MicroBatch,
+            Objective::Pipeline(pipeline) => WholeObjective::Pipeline(pipeline),
+            Objective::PipelinedRows(pipeline) => WholeObjective::PipelinedRows(pipeline),
+        };
+        let is_one = self.request.dp_size == NonZeroUsize::MIN;
         let problem = StepProblem {
             lengths: &gather(tokens, samples),
             costs: &whole,
@@ -132,17 +141,8 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
             },
             dp_size: self.request.dp_size.get(),
             multiple: self.multiple,
-            counts: self.how.counts,
-            objective: match self.how.objective {
-                Objective::Step => WholeObjective::Step,
-                Objective::MicroBatch => WholeObjective::MicroBatch,
-                Objective::Pipeline(pipeline) => WholeObjective::Pipeline(pipeline),
-                // One rank meets no other.
-                Objective::PipelinedRows(pipeline) if self.request.dp_size == NonZeroUsize::MIN => {
-                    WholeObjective::Pipeline(pipeline)
-                }
-                Objective::PipelinedRows(pipeline) => WholeObjective::PipelinedRows(pipeline),
-            },
+            counts,
+            objective: if is_one { objective.of_a_rank() } else { objective },
             micro_batch_overhead,
             effort: self.how.effort,
         };

@@ -155,7 +155,7 @@ impl Capped<'_> {
     }
 }
 
-/// How many micro-batches every rank gets in a step, beside being a multiple.
+/// How many micro-batches, and samples, every rank gets in a step; micro-batches come in multiples beside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -163,12 +163,14 @@ pub struct Counts {
     pub exactly: Option<NonZeroUsize>,
     /// No fewer.
     pub at_least: NonZeroUsize,
+    /// Whether the numbers of samples of ranks differ by at most one.
+    pub even_samples: bool,
 }
 
 impl Default for Counts {
     /// Any number.
     fn default() -> Self {
-        Self { exactly: None, at_least: NonZeroUsize::MIN }
+        Self { exactly: None, at_least: NonZeroUsize::MIN, even_samples: false }
     }
 }
 
