@@ -27,6 +27,11 @@ MODES = {
         "fb.plan(lengths, dp_size=50, max_tokens=8192, packing='capped', counts=fb.Counts(even_samples=True))"
     ),
     "rows": "fb.plan(lengths, costs=costs, dp_size=50, max_tokens=8192, packing='capped', objective='micro-batch')",
+    "rows, nearly alone": (
+        "fb.plan(lengths, dp_size=8, max_tokens=8192, packing='capped', objective='micro-batch', "
+        "counts=fb.Counts(exactly=n // 8 - 1))"
+    ),
+    "one rank": "fb.plan(lengths, costs=costs, dp_size=1, max_tokens=8192, packing='capped')",
     "pipeline": (
         "fb.plan(lengths, dp_size=8, max_tokens=8192, packing='capped', objective='pipeline', pipeline_stages=4)"
     ),

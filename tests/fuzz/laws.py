@@ -299,7 +299,8 @@ def plan(call: Call) -> None:
             as_without_carried(call.answer, call.given)
         if costs is not None and len(costs) == len(lengths):
             as_often(call, lengths, costs)
-    if costs is not None and len(costs) == len(lengths):
+    is_twice = "must not be given beside" in str(call.refusal)  # once as a keyword, once in a structure
+    if costs is not None and len(costs) == len(lengths) and not is_twice:
         plan_as_published(call, given, lengths, costs)
 
 

@@ -22,8 +22,9 @@ const USUAL_OVERHEAD: f64 = 0.02;
 /// Bytes that are held of each sample of a step at the peak, where each has a micro-batch of its own.
 const PEAK: usize = 360;
 
-/// The same of a pipeline, whose starts have more and more micro-batches.
-const PEAK_OF_PIPELINE: usize = 720;
+/// The same of rows, of which a round of the search changes a copy, and of a pipeline, whose starts have more and more
+/// micro-batches.
+const PEAK_OF_SEARCH: usize = 720;
 
 /// Plans every step within the cap.
 ///
@@ -114,9 +115,14 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     }
 
     fn peak(&self) -> usize {
-        // Beside the starts, a pass of every chunk.
-        let of = |pipeline: Pipeline| PEAK_OF_PIPELINE + size_of::<u64>() * pipeline.chunks() as usize;
-        self.how.objective.pipeline().map_or(PEAK, of)
+        match self.how.objective {
+            Objective::Step if self.request.dp_size > NonZeroUsize::MIN => PEAK,
+            // Beside the starts, a pass of every chunk.
+            Objective::Pipeline(pipeline) | Objective::PipelinedRows(pipeline) => {
+                PEAK_OF_SEARCH + size_of::<u64>() * pipeline.chunks() as usize
+            }
+            Objective::Step | Objective::MicroBatch => PEAK_OF_SEARCH,
+        }
     }
 
     /// Plans some samples and adds what the ranks get to what they carry.
