@@ -4,7 +4,7 @@ use crate::capped::draft::Draft;
 use crate::capped::drafts::parts_by_cost;
 use crate::capped::objective::WholeObjective;
 use crate::capped::samples::{MicroBatch, Samples};
-use crate::capped::{NoPlan, StepProblem};
+use crate::capped::{MOST_COUNTED, NoPlan, StepProblem};
 
 /// Numbers of micro-batches that are tried at most, the first of them one by one.
 const MOST_COUNTS: usize = 16;
@@ -46,8 +46,8 @@ impl StepProblem<'_> {
     }
 
     /// Where one rank's micro-batches are made even: the fewest in which the costliest costs hardly more than in as many as
-    /// Karmarkar–Karp by cost needs to keep the limits. `None` for several ranks, and where the number is settled or no
-    /// such is near.
+    /// Karmarkar–Karp by cost needs to keep the limits. `None` for several ranks, for so many samples that the
+    /// fewest are even, and where the number is settled or no such is near.
     ///
     /// A plan of one number is asked for by `shortest`, for O(log k) of k numbers.
     pub fn even_count(
@@ -57,7 +57,7 @@ impl StepProblem<'_> {
         shortest: impl Fn(usize) -> Option<Draft>,
     ) -> Option<usize> {
         let is_open = self.is_one_row() && self.counts.exactly.is_none() && self.micro_batch_overhead.is_none();
-        if !is_open || fewest == samples.len() {
+        if !is_open || fewest == samples.len() || samples.len() > MOST_COUNTED {
             return None;
         }
         let counts = (0..MOST_EVENED).map(|more| fewest + more * self.multiple);

@@ -133,6 +133,7 @@ fn deal_to_ramps(samples: &Samples, ranks: usize, targets: &[u64], clock: &mut C
     for (label, place) in labels.iter_mut().zip(dealt.iter().enumerate().flat_map(places)) {
         *label = place;
     }
+    drop(dealt);
     let mut batches = samples.batches(&labels, ranks * count);
     let order = by_target(targets);
     for of_rank in batches.chunks_mut(count) {

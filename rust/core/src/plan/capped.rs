@@ -23,7 +23,7 @@ const USUAL_OVERHEAD: f64 = 0.02;
 const PEAK: usize = 360;
 
 /// The same of a pipeline, whose starts have more and more micro-batches.
-const PEAK_OF_PIPELINE: usize = 512;
+const PEAK_OF_PIPELINE: usize = 720;
 
 /// Plans every step within the cap.
 ///
