@@ -332,6 +332,7 @@ def plan_as_published(call: Call, given: Mapping[str, Any], lengths: list[int], 
     ids = list(range(len(lengths))) if given["rollout_ids"] is None else plain_integers(given["rollout_ids"])
     size = len({*ids}) if ids and given["global_batch_size"] is None else plain_count(given["global_batch_size"])
     usual = {"pad_to": 1, "on_leftover": "drop", "on_oversize": "alone", "exactly": None, "at_least": 1}
+    usual["even_samples"] = False
     if (ranks is None and len(lengths)) or multiple is None or limit is None or size is None or not ids:
         return
     if repr(given["packing"]) not in ("'first-fit'", "'flops'", "'fixed'"):
