@@ -59,7 +59,7 @@ eval(call, scope(2_000))
 names = scope(samples)
 held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 ends = set()
-for mebibytes in range(0, 168, 6):
+for mebibytes in range(0, 288, 9):
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_AS, (held + (mebibytes << 20),) * 2)

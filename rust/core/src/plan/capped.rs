@@ -8,7 +8,7 @@ use crate::plan::request::{Capped, Counts, Objective, OnShortage, Request};
 use crate::plan::schedule::Step;
 use crate::steps::{Steps, gather};
 use crate::weights::{Weight, exponent_above, times_power_of_two, whole};
-use crate::{Error, Groups, Pipeline, Result, memory};
+use crate::{Error, Groups, Result, memory};
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
@@ -24,7 +24,7 @@ const PEAK: usize = 360;
 
 /// The same of rows, of which a round of the search changes a copy, and of a pipeline, whose starts have more and more
 /// micro-batches.
-const PEAK_OF_SEARCH: usize = 720;
+const PEAK_OF_SEARCH: usize = 1024;
 
 /// Plans every step within the cap.
 ///
@@ -211,6 +211,7 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pipeline;
     use crate::plan::request::{Cap, Packing};
     use std::num::NonZeroU64;
 
