@@ -629,7 +629,7 @@ class TestCoreBoundary:
         "rollout_ids": None,
         "global_batch_size": None,
         "objective": "step",
-        "counts": (None, 1),
+        "counts": (None, 1, False),
         "pipeline": None,
         "micro_batch_overhead": None,
         "effort": 128,
