@@ -502,7 +502,7 @@ impl Error {
                 write!(f, "{} must be >= 0 and finite, got {overhead}", name("micro_batch_overhead"))
             }
             Self::NoSchedule { law } => write!(f, "the arrays must be those of a schedule, got a broken law: {law}"),
-            Self::NoCount { exactly, multiple, at_least } if exactly % multiple != 0 => {
+            Self::NoCount { exactly, multiple, .. } if exactly % multiple != 0 => {
                 write!(f, "{} must be a multiple of {multiple}, got {exactly}", name("exactly"))
             }
             Self::NoCount { exactly, at_least, .. } => {
