@@ -158,7 +158,7 @@ class TestForced:
         assert figures.micro_batch_lower_bound == pytest.approx(110)
         assert figures.lower_bound == 100
         assert figures.as_dict()["micro_batch_forced"] == pytest.approx(0.1)
-        assert "110, 10.00% above the lower bound 100, 10.00% of it forced by the cap" in str(figures)
+        assert "110, 10.00% above the lower bound 100; 10.00 points of that are forced by the cap" in str(figures)
 
     @pytest.mark.parametrize("seed", range(6))
     def test_no_plan_is_below_it(self, seed):

@@ -130,7 +130,7 @@ class BalanceReport:
         ]
         forced = min(self.excess(self.micro_batch_lower_bound), self.excess(self.micro_batch_time))
         if round(100 * forced, 2) > 0:
-            lines[1] += f", {forced:.2%} of it forced by the cap"
+            lines[1] += f"; {100 * forced:.2f} points of that are forced by the cap"
         lines += [
             f"{'idle':<13} {self.idle_shares.mean():.2%} of a rank's time, at most {self.idle_shares.max():.2%}",
             f"{'micro-batches':<13} {self.micro_batches:,}, the largest of {self.largest_tokens:,} tokens; "

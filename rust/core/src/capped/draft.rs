@@ -10,9 +10,6 @@ use crate::capped::trade::Search;
 use crate::partition::partition;
 use std::cmp::Reverse;
 
-/// Samples beyond this many get no more proposals: their rows are even without.
-const MOST_ANNEALED: usize = 1 << 11;
-
 /// Micro-batches on their ranks.
 pub(crate) struct Draft {
     pub batches: Vec<MicroBatch>,
@@ -76,7 +73,7 @@ impl Draft {
             if self.time < search.bound + search.tolerance {
                 return;
             }
-            let proposals = PROPOSALS * search.samples.len().min(MOST_ANNEALED) as u64;
+            let proposals = PROPOSALS * search.samples.len() as u64;
             search.lookups = proposals;
             let mut batches = self.batches.clone();
             anneal(search.samples, &mut batches, width, proposals, seed);

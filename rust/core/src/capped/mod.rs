@@ -9,8 +9,8 @@
 //! - *Bounds.* No plan beats the mean cost of a rank or the costliest sample; the search stops there.
 //!
 //! The search is a descent: it ends where no trade, no exchange of micro-batches between two ranks and no new deal of
-//! two micro-batches helps, which need not be the optimum. It has no clock and no randomness, and more effort only
-//! continues it.
+//! two micro-batches helps, which need not be the optimum; rows are then searched on, by numbers at random that are the same
+//! each time. There is no clock, and more effort only continues the search.
 mod anneal;
 mod bins;
 mod cheapest;
@@ -30,7 +30,7 @@ mod starts;
 mod trade;
 
 use crate::interrupt::Work;
-use crate::{Counts, Groups};
+use crate::{Capped, Counts, Groups};
 use anneal::PROPOSALS;
 use draft::Draft;
 use drafts::{STARTS, drafts};
@@ -162,10 +162,18 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         }
         (start, best)
     };
+    let anneal = |draft: Option<Draft>, effort: u64| {
+        let mut draft = draft?;
+        let (count, samples) = (draft.batches.len(), samples.len() as u64);
+        let rounds = effort.saturating_mul(samples.min(MOST_ANNEALED)) / (PROPOSALS * samples);
+        draft.anneal(problem, rounds, || search(count, 0));
+        Some(draft)
+    };
     // The same for every effort, so that more of it starts from the same plans.
     let fewest_rows = packed.len().next_multiple_of(problem.dp_size);
     let fewer = if in_rows && problem.dp_size > 1 && (1..count).contains(&fewest_rows) {
-        shortest(fewest_rows, None, STARTS, EFFORT_OF_DESCENT).1
+        let fewer = shortest(fewest_rows, None, STARTS, EFFORT_OF_DESCENT).1;
+        anneal(fewer, Capped::EFFORT - EFFORT_OF_DESCENT)
     } else {
         None
     };
@@ -183,9 +191,8 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
         shortest_start = shortest_start.min(start);
         best = best.into_iter().chain(draft).min_by_key(|draft| draft.time);
     }
-    if let (true, Some(best)) = (in_rows, &mut best) {
-        let count = best.batches.len();
-        best.anneal(problem, (problem.effort - effort) / PROPOSALS, || search(count, 0));
+    if in_rows {
+        best = anneal(best, problem.effort - effort);
     }
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }
@@ -193,6 +200,9 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
 /// Look-ups for each sample that go into the descent of rows, what is more into the search behind it; and into a plan of
 /// fewer rows, from which one of more starts.
 const EFFORT_OF_DESCENT: u64 = 64;
+
+/// Samples beyond this many add nothing to the rounds behind the descent: rows of so many are hardly shorter for them.
+const MOST_ANNEALED: u64 = 1 << 11;
 
 /// Samples beyond this many add nothing to the effort: larger steps are even from the start, and end in time.
 const MOST_COUNTED: usize = 1 << 14;
