@@ -181,8 +181,8 @@ def plan(
 
     ``packing="capped"`` never puts two samples or more above the cap, and makes no more micro-batches than first
     fit decreasing needs, rounded up for the ranks (a pipeline, or a `micro_batch_overhead`, may have more). It is a
-    descent from several starts and need not find the optimum: with lengths L = 48, 83, 42, 91, 89, 18, costs
-    100 L + L², a cap of 198 and two ranks it ends at 34,134 for ``objective="micro-batch"`` where 32,570 is possible.
+    descent from several starts and need not find the optimum: with lengths L = 8, 8, 34, 77, 60, 48, costs 100 L + L², a
+    cap of 115 and two ranks it ends at 20,733 for ``objective="micro-batch"`` where 19,049 is possible.
 
     Examples
     --------
