@@ -180,9 +180,10 @@ def plan(
     O(n log n) time and O(n) space; ``packing="capped"`` takes O(n effort) on top. The GIL is released.
 
     ``packing="capped"`` never puts two samples or more above the cap, and makes no more micro-batches than first
-    fit decreasing needs, rounded up for the ranks (a pipeline, or a `micro_batch_overhead`, may have more). It is a
-    descent from several starts and need not find the optimum: with lengths L = 8, 8, 34, 77, 60, 48, costs 100 L + L², a
-    cap of 115 and two ranks it ends at 20,733 for ``objective="micro-batch"`` where 19,049 is possible.
+    fit decreasing needs, rounded up for the ranks (a pipeline, a `micro_batch_overhead`, or one rank, whose
+    micro-batches are made even, may have more). It is a descent from several starts and need not find the optimum:
+    with lengths L = 8, 8, 34, 77, 60, 48, costs 100 L + L², a cap of 115 and two ranks it ends at 20,733 for
+    ``objective="micro-batch"`` where 19,049 is possible.
 
     Examples
     --------
