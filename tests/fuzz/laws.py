@@ -26,6 +26,8 @@ from fuzz.words import Tensor, saved
 Number = int | float
 SMALL = 60
 """Samples up to which plain Python plans beside the package."""
+STRUCTURES = {"limits": Limits, "counts": Counts, "pipeline": Pipeline}
+"""Arguments of `plan` that hold others."""
 EXACT = 2**53
 CLOSE = 1e-9
 
@@ -300,7 +302,8 @@ def plan(call: Call) -> None:
         if costs is not None and len(costs) == len(lengths):
             as_often(call, lengths, costs)
     is_twice = "must not be given beside" in str(call.refusal)  # once as a keyword, once in a structure
-    if costs is not None and len(costs) == len(lengths) and not is_twice:
+    is_other = any(not isinstance(call.given[name], (kind, type(None))) for name, kind in STRUCTURES.items())
+    if costs is not None and len(costs) == len(lengths) and not (is_twice or is_other):
         plan_as_published(call, given, lengths, costs)
 
 
@@ -308,7 +311,7 @@ def field_by_field(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of `plan` as if each field of a structure were one."""
     fields = dict(given) | {"exactly": None, "at_least": 1, "even_samples": False, "chunks": 1, "group": None}
     keywords = {"multiple": "micro_batch_multiple", "stages": "pipeline_stages"}
-    for kind, name in ((Limits, "limits"), (Counts, "counts"), (Pipeline, "pipeline")):
+    for name, kind in STRUCTURES.items():
         if isinstance(given[name], kind):
             fields |= {keywords.get(field, field): value for field, value in vars(given[name]).items()}
     return fields
