@@ -33,11 +33,11 @@ struct Stopped;
 ///
 /// # Examples
 /// ```
-/// use flopbalance_core::{Error, PartSizes, Weights, interruptible, karmarkar_karp};
+/// use flopbalance_core::{Error, ItemOrder, PartSizes, Weights, interruptible, karmarkar_karp};
 /// use std::num::NonZeroUsize;
 ///
 /// let weights = Weights::from_u64((0..3_000_000).map(|i| i * i % 1_000_003).collect::<Vec<u64>>());
-/// let partition = || karmarkar_karp(&weights, NonZeroUsize::new(30).unwrap(), PartSizes::Equal);
+/// let partition = || karmarkar_karp(&weights, NonZeroUsize::new(30).unwrap(), PartSizes::Equal, ItemOrder::Joined);
 /// assert_eq!(interruptible(|| true, partition), Err(Error::Interrupted));
 /// ```
 pub fn interruptible<T>(stop: fn() -> bool, work: impl FnOnce() -> Result<T>) -> Result<T> {

@@ -65,7 +65,7 @@ pub use lengths::Lengths;
 pub use measure::{Layout, Measures, measure};
 pub use memory::ensure as ensure_memory;
 pub use packing::{Bins, first_fit, pack, split};
-pub use partition::{PartSizes, karmarkar_karp};
+pub use partition::{ItemOrder, PartSizes, karmarkar_karp};
 pub use permutation::inverse;
 pub use pipeline::{Pipeline, simulate_pipeline};
 pub use plan::{

@@ -126,6 +126,11 @@ pub(crate) fn gather<'a, T: Copy>(values: &'a [T], samples: &[u32]) -> Cow<'a, [
 
 /// Samples rollout by rollout, and where each rollout ends.
 fn by_rollout(ids: &[i64]) -> (Vec<u32>, Vec<usize>) {
+    if ids.is_sorted() {
+        // Every rollout stands together already.
+        let ends = (1..=ids.len()).filter(|&end| end == ids.len() || ids[end - 1] != ids[end]);
+        return ((0..ids.len() as u32).collect(), ends.collect());
+    }
     let mut numbers = HashMap::new();
     let mut work = Work::default();
     let labels: Vec<u32> = ids

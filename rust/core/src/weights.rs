@@ -12,10 +12,13 @@ pub(crate) trait Weight:
 {
     /// Whether a sum is the same in every order, so that sets can be joined by adding their sums.
     const EXACT: bool;
-    /// `(a, i) < (b, j)`, lexicographically; one wide comparison where the machine has one.
-    fn less(a: (Self, u64), b: (Self, u64)) -> bool;
+    /// A weight and what settles its ties, in one number that compares as the pair does.
+    type Tied: Copy + Default + Ord + Send + Sync;
+    fn tied(self, tie: u64) -> Self::Tied;
+    fn untied(pair: Self::Tied) -> (Self, u64);
     /// An integer in the same order, for radix sorting; `None` where 64 bits do not hold it.
     fn radix_key(self) -> Option<u64>;
+    fn of_radix_key(key: u64) -> Self;
     /// The sum, or the largest number where that does not fit.
     #[must_use]
     fn saturating_plus(self, other: Self) -> Self;
@@ -39,12 +42,18 @@ pub(crate) trait Weight:
 impl Weight for u64 {
     const EXACT: bool = true;
     const MOST_BITS: i32 = 64;
-    fn less(a: (Self, u64), b: (Self, u64)) -> bool {
-        let wide = |(high, low): (u64, u64)| u128::from(high) << 64 | u128::from(low);
-        wide(a) < wide(b)
+    type Tied = u128;
+    fn tied(self, tie: u64) -> u128 {
+        u128::from(self) << 64 | u128::from(tie)
+    }
+    fn untied(pair: u128) -> (Self, u64) {
+        ((pair >> 64) as u64, pair as u64)
     }
     fn radix_key(self) -> Option<u64> {
         Some(self)
+    }
+    fn of_radix_key(key: u64) -> Self {
+        key
     }
     fn saturating_plus(self, other: Self) -> Self {
         self.saturating_add(other)
@@ -67,11 +76,18 @@ impl Weight for u64 {
 impl Weight for u128 {
     const EXACT: bool = true;
     const MOST_BITS: i32 = 128;
-    fn less(a: (Self, u64), b: (Self, u64)) -> bool {
-        a < b
+    type Tied = (u128, u64);
+    fn tied(self, tie: u64) -> (u128, u64) {
+        (self, tie)
+    }
+    fn untied(pair: (u128, u64)) -> (Self, u64) {
+        pair
     }
     fn radix_key(self) -> Option<u64> {
         u64::try_from(self).ok()
+    }
+    fn of_radix_key(key: u64) -> Self {
+        key.into()
     }
     fn saturating_plus(self, other: Self) -> Self {
         self.saturating_add(other)
@@ -94,11 +110,19 @@ impl Weight for u128 {
 impl Weight for f64 {
     const EXACT: bool = false;
     const MOST_BITS: i32 = 1024;
-    fn less(a: (Self, u64), b: (Self, u64)) -> bool {
-        u64::less((a.0.to_bits(), a.1), (b.0.to_bits(), b.1))
+    type Tied = u128;
+    fn tied(self, tie: u64) -> u128 {
+        self.to_bits().tied(tie) // non-negative floats and their bits have one order
+    }
+    fn untied(pair: u128) -> (Self, u64) {
+        let (bits, tie) = u64::untied(pair);
+        (Self::from_bits(bits), tie)
     }
     fn radix_key(self) -> Option<u64> {
-        Some(self.to_bits()) // non-negative floats and their bits have one order
+        Some(self.to_bits())
+    }
+    fn of_radix_key(key: u64) -> Self {
+        Self::from_bits(key)
     }
     fn saturating_plus(self, other: Self) -> Self {
         (self + other).min(Self::MAX)

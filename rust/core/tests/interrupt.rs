@@ -1,7 +1,8 @@
 //! Every call that may take long can be stopped, and is the same when nobody does.
 use flopbalance_core::{
-    Cap, Capped, CostCurve, Error, Groups, Layout, Lengths, Objective, Packing, PartSizes, Pipeline, Request, Result,
-    Weights, first_fit, interruptible, karmarkar_karp, measure, moments, plan, simulate_pipeline, split,
+    Cap, Capped, CostCurve, Error, Groups, ItemOrder, Layout, Lengths, Objective, Packing, PartSizes, Pipeline,
+    Request, Result, Weights, first_fit, interruptible, karmarkar_karp, measure, moments, plan, simulate_pipeline,
+    split,
 };
 use std::cell::Cell;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -32,7 +33,7 @@ fn the_parts_stop() {
     let weights = [Weights::from_u64(integers), Weights::from_u128(wide).unwrap(), Weights::from_f64(floats).unwrap()];
     for weights in &weights {
         for (parts, sizes) in [(8, PartSizes::Equal), (SAMPLES / 2, PartSizes::Equal), (SAMPLES / 4, PartSizes::Free)] {
-            assert_stops("partition", || karmarkar_karp(weights, size(parts), sizes));
+            assert_stops("partition", || karmarkar_karp(weights, size(parts), sizes, ItemOrder::Joined));
         }
     }
     assert_stops("first fit", || first_fit(checked, 32_768));
@@ -90,7 +91,7 @@ fn measures_and_costs_stop() {
 fn a_call_that_nobody_stops_is_the_same() {
     thread_local!(static ASKED: Cell<u32> = const { Cell::new(0) });
     let weights = Weights::from_u64(lengths().into_iter().map(|length| length as u64).collect::<Vec<_>>());
-    let partition = || karmarkar_karp(&weights, size(8), PartSizes::Free);
+    let partition = || karmarkar_karp(&weights, size(8), PartSizes::Free, ItemOrder::Joined);
     let watched = interruptible(
         || {
             ASKED.set(ASKED.get() + 1);
@@ -104,14 +105,16 @@ fn a_call_that_nobody_stops_is_the_same() {
 
 #[test]
 fn a_call_within_a_question_has_a_watch_of_its_own() {
-    let small = || karmarkar_karp(&Weights::from_u64(vec![3, 2, 1]), size(2), PartSizes::Free);
+    let small = || karmarkar_karp(&Weights::from_u64(vec![3, 2, 1]), size(2), PartSizes::Free, ItemOrder::Joined);
     let weights = Weights::from_u64(lengths().into_iter().map(|length| length as u64).collect::<Vec<_>>());
     let within = || {
-        let answered =
-            interruptible(|| false, || karmarkar_karp(&Weights::from_u64(vec![3, 2, 1]), size(2), PartSizes::Free));
+        let answered = interruptible(
+            || false,
+            || karmarkar_karp(&Weights::from_u64(vec![3, 2, 1]), size(2), PartSizes::Free, ItemOrder::Joined),
+        );
         answered.is_ok()
     };
-    let stopped = interruptible(within, || karmarkar_karp(&weights, size(8), PartSizes::Free));
+    let stopped = interruptible(within, || karmarkar_karp(&weights, size(8), PartSizes::Free, ItemOrder::Joined));
     assert_eq!(stopped, Err(Error::Interrupted));
     assert!(small().is_ok());
 }

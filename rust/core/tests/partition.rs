@@ -1,5 +1,5 @@
 //! The partitioner against the four-line naive method, which touches every set at every merge.
-use flopbalance_core::{Error, PartSizes, Weights, karmarkar_karp};
+use flopbalance_core::{Error, ItemOrder, PartSizes, Weights, karmarkar_karp};
 use proptest::prelude::*;
 use std::fmt::Debug;
 use std::num::NonZeroUsize;
@@ -73,8 +73,10 @@ fn naive<W: Number>(weights: &[W], k: usize, equal_size: bool) -> Vec<Vec<u32>> 
 }
 
 fn fast(weights: &Weights<'_>, k: usize, sizes: PartSizes) -> Vec<Vec<u32>> {
-    let groups = karmarkar_karp(weights, NonZeroUsize::new(k).unwrap(), sizes).unwrap();
-    groups.iter().map(<[u32]>::to_vec).collect()
+    let groups = |order| karmarkar_karp(weights, NonZeroUsize::new(k).unwrap(), sizes, order).unwrap();
+    let joined = groups(ItemOrder::Joined);
+    assert_eq!(groups(ItemOrder::Ascending), joined.clone().ascending());
+    joined.iter().map(<[u32]>::to_vec).collect()
 }
 
 fn agree<W: Number>(numbers: &[W], k: usize, equal_size: bool) {
@@ -217,7 +219,7 @@ fn refined_parts_are_even_where_equal_ones_are_not() {
 fn impossible_counts_are_refused() {
     let refused = |n, k: usize, sizes| {
         let weights = Weights::from_u64(vec![1; n]);
-        karmarkar_karp(&weights, NonZeroUsize::new(k).unwrap(), sizes).unwrap_err()
+        karmarkar_karp(&weights, NonZeroUsize::new(k).unwrap(), sizes, ItemOrder::Joined).unwrap_err()
     };
     for sizes in [PartSizes::Free, PartSizes::Equal, PartSizes::Bounded, PartSizes::Refined] {
         let error = refused(2, 3, sizes);

@@ -16,7 +16,7 @@ mod _core {
     use crate::given;
     #[pymodule_export]
     use crate::notes::Notes;
-    use flopbalance_core::{self as core, CostCurve, Groups, Layout, Lengths, Pipeline};
+    use flopbalance_core::{self as core, CostCurve, Groups, ItemOrder, Layout, Lengths, Pipeline};
     use numpy::{IntoPyArray, PyReadonlyArray1};
     use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
@@ -102,10 +102,8 @@ mod _core {
         let numbers = given::weights(&seqlen_list, "seqlen_list")?;
         let weights = numbers.read("seqlen_list")?;
         let parts = given::size(&k_partitions, "k_partitions")?;
-        let groups = detached_if_long(py, weights.len(), || {
-            let groups = core::karmarkar_karp(&weights, parts, sizes.0)?;
-            Ok(if ascending { groups.ascending() } else { groups })
-        });
+        let order = if ascending { ItemOrder::Ascending } else { ItemOrder::Joined };
+        let groups = detached_if_long(py, weights.len(), || core::karmarkar_karp(&weights, parts, sizes.0, order));
         let names = [("weights", "seqlen_list"), ("parts", "k_partitions")];
         answer(py, groups.map_err(|error| Refused::named(&error, &names))?, as_lists)
     }

@@ -1,6 +1,6 @@
 //! First fit where a micro-batch has more to keep than a sum of tokens: padding, a second budget.
 use crate::capped::limits::{Load, Room};
-use crate::packing::Rooms;
+use crate::capped::rooms::Rooms;
 
 /// The bins of first fit, in a tree that holds their room by several measures: tokens, the second amount, and the scarcer
 /// of the two, weighed in several ways. Where a sample needs the two in nearly one of these proportions, few nodes seem
@@ -8,7 +8,7 @@ use crate::packing::Rooms;
 pub(crate) struct Bins<'a> {
     room: &'a Room,
     loads: Vec<Load>,
-    rooms: Rooms<i32, MEASURES>,
+    rooms: Rooms<MEASURES>,
 }
 
 const MEASURES: usize = 7;

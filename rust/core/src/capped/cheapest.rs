@@ -32,6 +32,10 @@ impl Entry {
 pub(crate) struct Cheapest {
     /// The different lengths of the samples, ascending: class `i` has room for `lengths[i]` and not for `lengths[i + 1]`.
     lengths: Vec<u64>,
+    /// For every run of lengths that are equal but for their lowest bits, the first class in it or behind it; the number of
+    /// classes at the end.
+    runs: Vec<u32>,
+    lowest_bits: u32,
     /// For every sample the first class with room for it.
     class_of: Vec<u32>,
     classes: Vec<BinaryHeap<Reverse<Entry>>>,
@@ -41,26 +45,39 @@ pub(crate) struct Cheapest {
     tree: Vec<Entry>,
 }
 
-/// Steps of [`Work`] in a bisection.
-const STEPS_PER_CLASS: usize = 16;
-
 impl Cheapest {
     /// No micro-batch yet of a row of `width`.
     pub fn new(samples: &Samples, width: usize) -> Self {
-        let all = 0..samples.len() as u32;
-        let by_length = sorted_by(&all.clone().collect::<Vec<_>>(), |sample| samples.room.length(sample));
+        let all: Vec<u32> = (0..samples.len() as u32).collect();
+        let by_length = sorted_by(&all, |sample| samples.room.length(sample));
         let mut lengths: Vec<u64> = by_length.iter().map(|&sample| samples.room.length(sample)).collect();
         lengths.dedup();
-        let mut work = Work::default();
-        let class = |sample| {
-            work.did(STEPS_PER_CLASS);
-            lengths.partition_point(|&length| length < samples.room.length(sample)) as u32
-        };
+        // About as many runs as classes.
+        let bits = |count: u64| u64::BITS - count.leading_zeros();
+        let longest = lengths.last().copied().unwrap_or(0);
+        let lowest_bits = bits(longest).saturating_sub(bits(lengths.len() as u64));
+        let mut runs = vec![0; (longest >> lowest_bits) as usize + 2];
+        let mut class_of = vec![0; samples.len()];
+        let (mut class, mut work) = (0, Work::default());
+        for &sample in &by_length {
+            work.did(1);
+            class += u32::from(lengths[class as usize] < samples.room.length(sample));
+            class_of[sample as usize] = class;
+        }
+        let mut class = 0;
+        for (run, first) in (0..).zip(&mut runs) {
+            while lengths.get(class as usize).is_some_and(|&length| length >> lowest_bits < run) {
+                class += 1;
+            }
+            *first = class;
+        }
         Self {
             classes: vec![BinaryHeap::new(); lengths.len()],
             held: vec![(0, Entry::NONE); width],
             tree: vec![Entry::NONE; 2 * lengths.len().next_power_of_two()],
-            class_of: all.map(class).collect(),
+            class_of,
+            runs,
+            lowest_bits,
             lengths,
         }
     }
@@ -90,19 +107,29 @@ impl Cheapest {
         (least != Entry::NONE).then_some(least)
     }
 
-    /// Adds a micro-batch, unless it has room for none of the samples.
-    pub fn add(&mut self, room: &Room, load: Load, position: u32) {
-        let Some(longest) = room.longest_welcome(load) else { return };
-        if let Some(class) = self.lengths.partition_point(|&length| length <= longest).checked_sub(1) {
-            let entry = Entry::new(load, position);
-            self.held[position as usize] = (class, entry);
-            self.classes[class].push(Reverse(entry));
-            self.update(class);
+    /// Adds a micro-batch in place of the one at its position, or takes that out where none of the samples has room in it.
+    pub fn set(&mut self, room: &Room, load: Load, position: u32) {
+        let class = room.longest_welcome(load).and_then(|longest| self.last_class(longest));
+        let Some(class) = class else { return self.remove(position as usize) };
+        let entry = Entry::new(load, position);
+        let (before, _) = std::mem::replace(&mut self.held[position as usize], (class, entry));
+        self.classes[class].push(Reverse(entry));
+        self.update(class);
+        if before != class {
+            self.update(before);
         }
     }
 
+    /// The class of micro-batches with room for this length and no longer one; `None` where it is below all.
+    fn last_class(&self, longest: u64) -> Option<usize> {
+        let run = usize::try_from(longest >> self.lowest_bits).ok().filter(|&run| run + 1 < self.runs.len());
+        let Some(run) = run else { return self.lengths.len().checked_sub(1) };
+        let [first, next] = [self.runs[run], self.runs[run + 1]].map(|class| class as usize);
+        (first + self.lengths[first..next].partition_point(|&length| length <= longest)).checked_sub(1)
+    }
+
     /// Takes out a micro-batch.
-    pub fn remove(&mut self, position: usize) {
+    fn remove(&mut self, position: usize) {
         let (class, _) = std::mem::replace(&mut self.held[position], (0, Entry::NONE));
         self.update(class);
     }
@@ -152,14 +179,14 @@ mod tests {
             let mut cheapest = Cheapest::new(&samples, row.len());
             for (position, sample, clear) in steps {
                 let sample = sample.index(lengths.len()) as u32;
-                // A micro-batch takes the sample, or goes when it is full.
-                if row[position].is_some() {
-                    cheapest.remove(position);
+                // A micro-batch takes the sample, or stays as it is when it is full.
+                let before = row[position].unwrap_or_default();
+                let load = Some(samples.room.with(before, sample)).filter(|&load| samples.room.holds(load));
+                if row[position].is_some() || load.is_some() {
+                    row[position] = Some(load.unwrap_or(before));
                 }
-                let load = samples.room.with(row[position].unwrap_or_default(), sample);
-                row[position] = samples.room.holds(load).then_some(load);
                 if let Some(load) = row[position] {
-                    cheapest.add(&samples.room, load, position as u32);
+                    cheapest.set(&samples.room, load, position as u32);
                 }
                 if clear && position == 0 {
                     cheapest.clear();

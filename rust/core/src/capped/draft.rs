@@ -7,7 +7,7 @@ use crate::capped::level_ranks::{Ranks, level_ranks};
 use crate::capped::level_rows::{Rows, sort_into_rows};
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::trade::Search;
-use crate::partition::partition;
+use crate::partition::{ItemOrder, partition};
 use std::cmp::Reverse;
 
 /// Micro-batches on their ranks.
@@ -23,7 +23,7 @@ impl Draft {
     pub fn new(mut batches: Vec<MicroBatch>, problem: &StepProblem<'_>) -> Self {
         sort_into_rows(&mut batches);
         let costs: Vec<u64> = batches.iter().map(MicroBatch::cost).collect();
-        let parts = partition(&costs, problem.dp_size, true);
+        let parts = partition(&costs, problem.dp_size, true, ItemOrder::Joined);
         let mut ranks = Ranks::new(&parts);
         if problem.objective.pipeline().is_some() {
             ranks.iter_mut().for_each(cheap_at_both_ends);

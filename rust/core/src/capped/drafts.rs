@@ -7,7 +7,7 @@ use crate::capped::objective::WholeObjective;
 use crate::capped::ramps::pipeline_drafts;
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::starts::{deal_rows, deal_to_cheapest, first_fit_as_given, split_costliest};
-use crate::partition::partition;
+use crate::partition::{ItemOrder, partition};
 
 /// How many starts are improved, the shortest first.
 pub(crate) const STARTS: usize = 3;
@@ -56,7 +56,7 @@ pub(crate) fn drafts(
 pub(crate) fn parts_by_cost(samples: &Samples, count: usize) -> Option<Vec<MicroBatch>> {
     let costs: Vec<u64> = (0..samples.len() as u32).map(|sample| samples.cost(sample)).collect();
     let mut labels = vec![0; samples.len()];
-    for (label, part) in (0..).zip(partition(&costs, count, false).iter()) {
+    for (label, part) in (0..).zip(partition(&costs, count, false, ItemOrder::Ascending).iter()) {
         for &sample in part {
             labels[sample as usize] = label;
         }

@@ -6,7 +6,7 @@
 //! samples are many and short, and the micro-batches there are, of which the emptiest are dissolved into the others.
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::interrupt::Work;
-use crate::partition::partition;
+use crate::partition::{ItemOrder, partition};
 use std::cmp::Reverse;
 
 /// Packs samples into fewer rows of `width` micro-batches than `packed` takes, as long as one fewer is found.
@@ -75,11 +75,15 @@ fn even_parts(samples: &Samples, parts: usize) -> Option<Vec<MicroBatch>> {
     let first = batches.len();
     if parts > 0 {
         let lengths: Vec<u64> = others.iter().map(|&sample| samples.room.length(sample)).collect();
-        batches.extend(partition(&lengths, parts, false).iter().filter(|part| !part.is_empty()).map(|part| {
-            let mut part: Vec<u32> = part.iter().map(|&item| others[item as usize]).collect();
-            part.sort_unstable();
-            samples.batch(part)
-        }));
+        batches.extend(
+            partition(&lengths, parts, false, ItemOrder::Ascending).iter().filter(|part| !part.is_empty()).map(
+                |part| {
+                    let mut part: Vec<u32> = part.iter().map(|&item| others[item as usize]).collect();
+                    part.sort_unstable();
+                    samples.batch(part)
+                },
+            ),
+        );
     }
     bring_below(samples, &mut batches[first..], cap).then_some(batches)
 }

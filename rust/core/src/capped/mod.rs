@@ -25,6 +25,7 @@ mod level_rows;
 mod limits;
 mod objective;
 mod ramps;
+mod rooms;
 mod samples;
 mod starts;
 mod trade;

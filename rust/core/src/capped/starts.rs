@@ -202,12 +202,11 @@ impl Row {
             let Some(first) = first.filter(|first| first.cost() + samples.cost(sample) <= ceiling) else {
                 return false;
             };
-            cheapest.remove(first.position());
             first.position()
         };
         let load = samples.room.with(self.loads[position], sample);
         self.loads[position] = load;
-        cheapest.add(&samples.room, load, position as u32);
+        cheapest.set(&samples.room, load, position as u32);
         self.placed.push((sample, position as u32));
         true
     }

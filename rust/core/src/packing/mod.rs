@@ -4,7 +4,7 @@ mod pack;
 mod splitting;
 
 pub use first_fit::first_fit;
-pub(crate) use first_fit::{Rooms, pack_first_fit};
+pub(crate) use first_fit::pack_first_fit;
 pub use pack::{Bins, pack};
 pub use splitting::split;
 pub(crate) use splitting::split_bins;

@@ -2,18 +2,24 @@
 //!
 //! The naive version is four lines. Every item is a state of k sets; take the two states of the largest
 //! spread; join the heaviest set of one with the lightest of the other, and so on down; put the result back
-//! until one state is left. Here the same answer comes from three observations about the unequal mode:
+//! until one state is left. Here the same answer comes from these observations:
 //!
-//! - Single items never enter the heap. They are consumed from the end of the sorted order.
-//! - A state with an empty set has a spread no other state exceeds, so it leads until it is full: at any time
-//!   at most one state is *partial*, and it is built outside the heap. All states in the heap are *full*.
-//! - Only the sets that a merge joins need to move. The sets of a full state are a descending run with a
-//!   min-heap behind it, so a merge with m sets costs O(m log k) instead of O(k).
+//! - Single items never enter the heap. They are consumed from the heaviest on.
+//! - In the unequal mode a state with an empty set has a spread no other state exceeds, so it leads until it is full: at
+//!   any time at most one state is *partial*, and it is a run of singles. All other states are *full*.
+//! - A full state begins as a run of k singles, so the sorted singles are its sets already: every state lies where the
+//!   heaviest of its singles lay, and those that nothing has touched yet wait in an order of their own.
+//! - Only the sets that a merge joins need to move, so that a full state takes in m singles in O(m log k) instead of O(k).
+//! - As long as one state takes in singles, the other states do not change.
+//! - Which items a set has need not be known before the end.
 //!
 //! The equal-size mode starts with full states and knows only the merge of two of them.
 //!
 //! Source: N. Karmarkar and R. M. Karp, *The differencing method of set partitioning*, UCB/CSD 82/113, 1982.
-use super::sort::ascending;
+use super::ItemOrder;
+use super::lightest::{Calendar, HeapAndRun, Lightest};
+use super::set::{Joins, Set, single, sort, sum};
+use super::sort::{ascending, in_order};
 use crate::groups::Groups;
 use crate::interrupt::Work;
 use crate::weights::Weight;
@@ -21,82 +27,76 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// As [`karmarkar_karp`](super::karmarkar_karp), for `1 <= k <= weights.len()` that fits the mode.
-pub(crate) fn partition<W: Weight>(weights: &[W], k: usize, equal_size: bool) -> Groups {
-    let order = ascending(weights);
+pub(crate) fn partition<W: Weight>(weights: &[W], k: usize, equal_size: bool, order: ItemOrder) -> Groups {
     if k == 1 {
         // Every spread is zero: the heaviest item takes in the next, down to the lightest.
-        let n = order.len() as u32;
-        return Groups { items: order.into_iter().rev().collect(), ranges: std::iter::once(0..n).collect() };
+        let n = weights.len() as u32;
+        let items = match order {
+            ItemOrder::Joined => ascending(weights).into_iter().rev().collect(),
+            ItemOrder::Ascending => (0..n).collect(),
+        };
+        return Groups { items, ranges: std::iter::once(0..n).collect() };
     }
     let mut differencing = Differencing::new(weights, k);
-    if equal_size {
-        differencing.start_full(&order);
-    } else {
-        differencing.singles = &order;
-    }
+    differencing.first_states(equal_size);
     let last = differencing.last_state();
-    differencing.groups(last)
+    let sets = differencing.state(last).iter().rev().copied().collect::<Vec<_>>();
+    differencing.joins.groups::<W>(&sets, weights.len(), order)
 }
 
-/// Items joined so far, a linked list from first to last; sets compare by (sum, item count, first item).
-#[derive(Clone, Copy, Default)]
-struct Set<W> {
-    sum: W,
-    /// Item count in the high half, first item in the low half: ties in one comparison.
-    tie: u64,
-    last: u32,
-}
-
-impl<W: Weight> Set<W> {
-    fn single(weights: &[W], item: u32) -> Self {
-        Self { sum: weights[item as usize], tie: 1 << 32 | u64::from(item), last: item }
-    }
-
-    fn first(self) -> u32 {
-        self.tie as u32
-    }
-
-    /// What sets are compared by.
-    fn key(self) -> (W, u64) {
-        (self.sum, self.tie)
-    }
-
-    fn less(self, other: Self) -> bool {
-        W::less(self.key(), other.key())
-    }
-
-    fn descending(a: &Self, b: &Self) -> Ordering {
-        if b.less(*a) {
-            Ordering::Less
-        } else if a.less(*b) {
-            Ordering::Greater
-        } else {
-            Ordering::Equal
-        }
-    }
-}
-
-/// A state without an empty set. Its k sets lie in its slot of the arena: first a run in descending order, then a
-/// min-heap that grows towards the run (root at the end).
+/// What states are compared by: of two, the one with the larger spread comes first, then the one with the larger first set.
 #[derive(Clone, Copy)]
-struct Full<W> {
+struct Lead<W: Weight> {
     spread: W,
-    /// The key of its first set.
-    largest: (W, u64),
-    slot: u32,
-    run: u32,
+    largest: Set<W>,
 }
 
-/// The same while a merge is under way: between run and heap are free positions.
-struct Open {
-    slot: u32,
-    run: usize,
-    heap: usize,
+/// A state without an empty set. Its k sets lie in a row from `start` on: so many as a heap, then an ascending run.
+#[derive(Clone, Copy)]
+struct Full<W: Weight> {
+    lead: Lead<W>,
+    start: u32,
+    heap: u32,
+}
+
+impl<W: Weight> Lead<W> {
+    /// Of a partial state.
+    fn of_single(set: Set<W>) -> Self {
+        Self { spread: sum::<W>(set), largest: set }
+    }
+
+    fn of_sets(largest: Set<W>, lightest: Set<W>) -> Self {
+        Self { spread: sum::<W>(largest) - sum::<W>(lightest), largest }
+    }
+}
+
+impl<W: Weight> Full<W> {
+    /// Of sets in ascending order.
+    fn of_run(sets: &[Set<W>], start: usize) -> Self {
+        Self { lead: Lead::of_sets(sets[sets.len() - 1], sets[0]), start: start as u32, heap: 0 }
+    }
+}
+
+impl<W: Weight> PartialEq for Lead<W> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl<W: Weight> Eq for Lead<W> {}
+impl<W: Weight> PartialOrd for Lead<W> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<W: Weight> Ord for Lead<W> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.spread.order(other.spread).then_with(|| self.largest.cmp(&other.largest))
+    }
 }
 
 impl<W: Weight> PartialEq for Full<W> {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+        self.lead == other.lead
     }
 }
 impl<W: Weight> Eq for Full<W> {}
@@ -106,325 +106,234 @@ impl<W: Weight> PartialOrd for Full<W> {
     }
 }
 impl<W: Weight> Ord for Full<W> {
-    /// The state that comes first is the greatest: of two, the one with the larger spread, then the larger first set.
     fn cmp(&self, other: &Self) -> Ordering {
-        let by_largest = || self.largest.0.order(other.largest.0).then(self.largest.1.cmp(&other.largest.1));
-        self.spread.order(other.spread).then_with(by_largest)
+        self.lead.cmp(&other.lead)
     }
 }
 
-/// The sets and item lists of all states.
-struct Differencing<'a, W> {
+struct Differencing<'a, W: Weight> {
     weights: &'a [W],
-    /// Items that are in no state yet, ascending.
-    singles: &'a [u32],
     k: usize,
-    /// k sets for every slot.
-    arena: Vec<Set<W>>,
-    free_slots: Vec<u32>,
-    /// The item after an item in its set's list.
-    next: Vec<u32>,
+    /// The single items that are in no state yet, ascending, and behind them the full states, k sets each.
+    sets: Vec<Set<W>>,
+    singles: usize,
+    /// Spread and start of the states that nothing has touched yet; the one that comes first is the last.
+    untouched: Vec<(W, u32)>,
+    /// The others.
     heap: BinaryHeap<Full<W>>,
-    /// Sets taken out of a state during a merge.
+    joins: Joins,
+    /// Room for the sets that are taken out of a state, and for sorting.
     taken: Vec<Set<W>>,
+    words: Vec<u64>,
     work: Work,
 }
 
 impl<'a, W: Weight> Differencing<'a, W> {
     fn new(weights: &'a [W], k: usize) -> Self {
-        let n = weights.len();
         Self {
             weights,
-            singles: &[],
             k,
-            arena: Vec::with_capacity((n / k + 1) * k), // at most n / k full states and the partial one
-            free_slots: Vec::new(),
-            next: vec![0; n],
+            sets: in_order(weights, single),
+            singles: weights.len(),
+            untouched: Vec::new(),
             heap: BinaryHeap::new(),
+            joins: Joins::new::<W>(weights.len()),
             taken: Vec::new(),
+            words: Vec::new(),
             work: Work::default(),
         }
     }
 
-    /// Every run of k items is a full state from the start.
-    fn start_full(&mut self, order: &[u32]) {
-        let states = order.chunks_exact(self.k).map(|run| {
-            self.work.did(self.k);
-            self.arena.extend(run.iter().rev().map(|&item| Set::single(self.weights, item)));
-            self.sorted((self.arena.len() / self.k - 1) as u32)
-        });
-        self.heap = states.collect::<Vec<_>>().into();
+    fn state(&self, start: u32) -> &[Set<W>] {
+        &self.sets[start as usize..][..self.k]
     }
 
-    /// Merges the two states that come first until one is left.
-    fn last_state(&mut self) -> Full<W> {
+    /// Makes full states of singles: of all, or as long as k of them come before the states there are.
+    fn first_states(&mut self, equal_size: bool) {
+        let mut first: Option<Lead<W>> = None;
+        let mut spreads = Vec::new();
+        while self.singles >= self.k && (equal_size || leading(&self.sets[..self.singles], self.k, first) == self.k) {
+            self.work.did(1);
+            self.singles -= self.k;
+            let lead = Full::of_run(self.state(self.singles as u32), self.singles).lead;
+            first = Some(first.map_or(lead, |first| first.max(lead)));
+            spreads.push(lead.spread);
+        }
+        // Of equal spreads, the earlier state has the larger first set and comes first.
+        spreads.reverse();
+        let start = |number: u32| (self.singles + number as usize * self.k) as u32;
+        let order = ascending(&spreads);
+        self.untouched = order.into_iter().map(|number| (spreads[number as usize], start(number))).collect();
+    }
+
+    /// Merges the two states that come first until one is left, and returns where it lies.
+    fn last_state(&mut self) -> u32 {
         loop {
-            if let Some(set) = self.leading_single() {
-                let full = self.fill(set);
-                self.heap.push(full);
-                continue;
+            while leading(&self.sets[..self.singles], self.k, self.first()) == self.k {
+                self.singles -= self.k;
+                self.heap.push(Full::of_run(self.state(self.singles as u32), self.singles));
+                self.work.did(1);
             }
-            let a = self.heap.pop().expect("merging leaves one state");
-            if let Some(set) = self.leading_single() {
-                let full = self.absorb(a, &[set], false);
-                self.heap.push(full);
+            let a = self.pop().expect("k singles make the first state, and merging leaves one");
+            let singles = self.singles;
+            let a = self.absorb(a);
+            if self.singles < singles {
+                self.heap.push(a);
+            } else if self.untouched_comes_first() {
+                let b = self.pop().expect("it comes first");
+                let merged = self.merge(a, b);
+                self.heap.push(merged);
             } else if let Some(&b) = self.heap.peek() {
-                let full = self.merge(a, b);
-                *self.heap.peek_mut().expect("b is there") = full;
+                let merged = self.merge(a, b);
+                *self.heap.peek_mut().expect("b is there") = merged;
             } else {
-                return a;
+                self.sort(a);
+                return a.start;
             }
         }
     }
 
-    /// Takes the next single item, if it comes before every full state. Its spread is its weight.
-    fn leading_single(&mut self) -> Option<Set<W>> {
-        let (&item, others) = self.singles.split_last()?;
-        let set = Set::single(self.weights, item);
-        let single = Full { spread: set.sum, largest: set.key(), slot: 0, run: 0 }; // compared, never stored
-        let leads = self.heap.peek().is_none_or(|full| *full < single);
-        leads.then(|| {
-            self.singles = others;
-            set
+    fn untouched_comes_first(&self) -> bool {
+        let Some(&(spread, start)) = self.untouched.last() else { return false };
+        let largest = || self.sets[start as usize + self.k - 1];
+        self.heap.peek().is_none_or(|full| match full.lead.spread.order(spread) {
+            Ordering::Equal => full.lead.largest < largest(),
+            order => order.is_lt(),
         })
     }
 
-    /// Makes a full state of a single item that leads: it and what comes next, until no set is empty.
-    fn fill(&mut self, heaviest: Set<W>) -> Full<W> {
-        let slot = self.new_slot();
-        let start = slot as usize * self.k;
-        self.arena[start] = heaviest;
-        for m in 1..self.k {
-            self.work.did(1);
-            if let Some(set) = self.leading_single() {
-                self.arena[start + m] = set;
-            } else {
-                // A full state comes next, and it has the empty sets' positions covered.
-                self.free_slots.push(slot);
-                let partial = self.arena[start..start + m].to_vec();
-                let full = self.heap.pop().expect("k singles made the first full state");
-                return self.absorb(full, &partial, true);
-            }
+    /// What the full state that comes first is compared by.
+    fn first(&self) -> Option<Lead<W>> {
+        if self.untouched_comes_first() {
+            let &(spread, start) = self.untouched.last()?;
+            return Some(Lead { spread, largest: self.sets[start as usize + self.k - 1] });
         }
-        self.sorted(slot)
+        self.heap.peek().map(|full| full.lead)
+    }
+
+    fn pop(&mut self) -> Option<Full<W>> {
+        if self.untouched_comes_first() {
+            let (_, start) = self.untouched.pop()?;
+            return Some(Full::of_run(self.state(start), start as usize));
+        }
+        self.heap.pop()
+    }
+
+    fn sort(&mut self, full: Full<W>) {
+        if full.heap > 0 {
+            sort::<W>(&mut self.sets[full.start as usize..][..self.k], &mut self.words);
+        }
     }
 
     /// Two full states: the i-th heaviest of A takes in the i-th lightest of B.
     fn merge(&mut self, a: Full<W>, b: Full<W>) -> Full<W> {
         self.work.did(self.k);
-        self.sort_slot(a);
-        self.sort_slot(b);
-        let (a_start, b_start) = (a.slot as usize * self.k, b.slot as usize * self.k);
+        self.sort(a);
+        self.sort(b);
+        let [a, b] = [a.start as usize, b.start as usize];
         for i in 0..self.k {
-            self.arena[a_start + i] = self.join(self.arena[a_start + i], self.arena[b_start + self.k - 1 - i]);
+            let [one, other] = [self.sets[a + self.k - 1 - i], self.sets[b + i]];
+            self.sets[a + self.k - 1 - i] = self.joins.join(self.weights, one, other, &mut self.work);
         }
-        sort_descending(&mut self.arena[a_start..a_start + self.k]);
-        self.free_slots.push(b.slot);
-        self.sorted(a.slot)
+        sort::<W>(&mut self.sets[a..][..self.k], &mut self.words);
+        Full::of_run(self.state(a as u32), a)
     }
 
-    /// A full state and one of fewer sets, in descending order: the lightest sets of the full one meet them,
-    /// the lightest the heaviest. `few_first` says which is A, whose items stand first.
-    fn absorb(&mut self, full: Full<W>, few: &[Set<W>], few_first: bool) -> Full<W> {
-        let mut open = Open { slot: full.slot, run: full.run as usize, heap: self.k - full.run as usize };
-        let mut largest = full.largest;
-        self.work.did(few.len());
-        self.taken.clear();
-        for _ in few {
-            let lightest = self.take_lightest(&mut open);
-            self.taken.push(lightest);
+    /// Single items into a full state that came first of all, as long as it does and singles are next: those that come
+    /// before it meet its lightest sets, the lightest the heaviest; behind it, they join the lightest one by one.
+    fn absorb(&mut self, full: Full<W>) -> Full<W> {
+        /// From so many sets on, a state that takes in many singles has them filed in a calendar.
+        const MANY: usize = 64;
+        if self.singles == 0 {
+            return full;
         }
-        for (i, &set) in few.iter().enumerate() {
-            let lightest = self.taken[i];
-            let joined = if few_first { self.join(set, lightest) } else { self.join(lightest, set) };
-            if W::less(largest, joined.key()) {
-                largest = joined.key();
-            }
-            self.insert(&mut open, joined);
-        }
-        Full { spread: largest.0 - self.lightest(&open).sum, largest, slot: open.slot, run: open.run as u32 }
-    }
-
-    /// The first set with the items of the second appended.
-    fn join(&mut self, a: Set<W>, b: Set<W>) -> Set<W> {
-        let sum = if W::EXACT {
-            a.sum + b.sum
-        } else {
-            let (mut sum, mut item) = (a.sum, b.first());
-            self.work.did((b.tie >> 32) as usize);
-            loop {
-                sum = sum + self.weights[item as usize];
-                if item == b.last {
-                    break sum;
-                }
-                item = self.next[item as usize];
-            }
+        let (rest, singles) = (self.first(), self.singles);
+        let (of_singles, of_states) = self.sets.split_at_mut(self.singles);
+        let sets = &mut of_states[full.start as usize - singles..][..self.k];
+        let mut taking = Taking {
+            weights: self.weights,
+            singles: of_singles,
+            k: self.k,
+            rest,
+            joins: &mut self.joins,
+            taken: &mut self.taken,
+            work: &mut self.work,
         };
-        self.next[a.last as usize] = b.first();
-        Set { sum, tie: a.tie + (b.tie >> 32 << 32), last: b.last }
-    }
-
-    fn new_slot(&mut self) -> u32 {
-        self.free_slots.pop().unwrap_or_else(|| {
-            let slot = self.arena.len() / self.k;
-            self.arena.resize(self.arena.len() + self.k, Set::default());
-            slot as u32
-        })
-    }
-
-    /// The full state of a slot whose sets stand in descending order.
-    fn sorted(&self, slot: u32) -> Full<W> {
-        let start = slot as usize * self.k;
-        let (largest, lightest) = (self.arena[start].key(), self.arena[start + self.k - 1].key());
-        Full { spread: largest.0 - lightest.0, largest, slot, run: self.k as u32 }
-    }
-
-    fn sort_slot(&mut self, full: Full<W>) {
-        if full.run as usize != self.k {
-            sort_descending(self.sets_mut(full.slot));
+        let most = if self.k < MANY { usize::MAX } else { self.k / 16 };
+        let mut open = HeapAndRun::new(sets, full.heap as usize, &mut self.words);
+        let mut lead = taking.take_in(&mut open, full.lead, most);
+        let mut heap = open.heap();
+        if taking.is_worth_filing(lead) {
+            let mut calendar = Calendar::<W>::new(sets);
+            lead = taking.take_in(&mut calendar, lead, usize::MAX);
+            sets.iter_mut().zip(calendar.into_sets()).for_each(|(to, set)| *to = set);
+            sort::<W>(sets, &mut self.words);
+            heap = 0;
         }
-    }
-
-    fn sets(&self, slot: u32) -> &[Set<W>] {
-        &self.arena[slot as usize * self.k..][..self.k]
-    }
-
-    fn sets_mut(&mut self, slot: u32) -> &mut [Set<W>] {
-        &mut self.arena[slot as usize * self.k..][..self.k]
-    }
-
-    fn lightest(&self, open: &Open) -> Set<W> {
-        let (sets, root) = (self.sets(open.slot), self.k - 1);
-        if open.heap == 0 || sets[open.run - 1].less(sets[root]) { sets[open.run - 1] } else { sets[root] }
-    }
-
-    fn take_lightest(&mut self, open: &mut Open) -> Set<W> {
-        let k = self.k;
-        let sets = self.sets_mut(open.slot);
-        if open.heap == k {
-            // The run is used up: one sort makes the next k takes cheap.
-            sort_descending(sets);
-            (open.run, open.heap) = (k, 0);
-        }
-        if open.run > 0 && (open.heap == 0 || sets[open.run - 1].less(sets[k - 1])) {
-            open.run -= 1;
-            return sets[open.run];
-        }
-        let set = sets[k - 1];
-        open.heap -= 1;
-        let end = sets[k - 1 - open.heap];
-        sift_down(&mut sets[k - open.heap..], end);
-        set
-    }
-
-    fn insert(&mut self, open: &mut Open, set: Set<W>) {
-        /// A run is kept sorted as long as a set need not climb higher than this.
-        const CLIMB: usize = 48;
-        let k = self.k;
-        let sets = self.sets_mut(open.slot);
-        let floor = open.run.saturating_sub(CLIMB);
-        let mut position = open.run;
-        while position > floor && sets[position - 1].less(set) {
-            position -= 1;
-        }
-        if position > floor || floor == 0 {
-            sets.copy_within(position..open.run, position + 1);
-            sets[position] = set;
-            open.run += 1;
-            return;
-        }
-        open.heap += 1;
-        sift_up(&mut sets[k - open.heap..], set);
-    }
-
-    /// The final sets with their items.
-    fn groups(&mut self, last: Full<W>) -> Groups {
-        self.sort_slot(last);
-        let mut work = Work::default();
-        let mut items = Vec::with_capacity(self.weights.len());
-        let ranges = self
-            .sets(last.slot)
-            .iter()
-            .map(|set| {
-                let start = items.len() as u32;
-                let mut item = set.first();
-                work.did((set.tie >> 32) as usize);
-                for _ in 0..set.tie >> 32 {
-                    items.push(item);
-                    item = self.next[item as usize];
-                }
-                start..items.len() as u32
-            })
-            .collect();
-        Groups { items, ranges }
+        self.singles = taking.singles.len();
+        Full { lead, start: full.start, heap: heap as u32 }
     }
 }
 
-fn sort_descending<W: Weight>(sets: &mut [Set<W>]) {
-    /// Up to here insertion sort is faster.
-    const SMALL: usize = 20;
-    /// From here on a sort takes long enough to be stopped in the middle.
-    const LARGE: usize = 1 << 20;
-    if sets.len() >= LARGE {
-        let mut work = Work::default();
-        sets.sort_unstable_by(|a, b| {
-            work.did(1);
-            Set::descending(a, b)
-        });
-        return;
+/// How many single items, `most` at most, come before a full state, which comes first of all.
+fn leading<W: Weight>(singles: &[Set<W>], most: usize, first: Option<Lead<W>>) -> usize {
+    let leads = |&single: &Set<W>| first.is_none_or(|first| first < Lead::of_single(single));
+    // Nearly always all or few, and the last of all tells.
+    if singles.len() >= most && leads(&singles[singles.len() - most]) {
+        return most;
     }
-    if sets.len() > SMALL {
-        sets.sort_unstable_by(Set::descending);
-        return;
-    }
-    for end in 1..sets.len() {
-        let set = sets[end];
-        let mut position = end;
-        while position > 0 && sets[position - 1].less(set) {
-            sets[position] = sets[position - 1];
-            position -= 1;
-        }
-        sets[position] = set;
-    }
+    singles.iter().rev().take_while(|single| leads(single)).count()
 }
 
-/// The min-heap lies reversed: node i at `heap[len - 1 - i]`. A hole at the first position moves up to where
-/// `set` belongs.
-fn sift_up<W: Weight>(heap: &mut [Set<W>], set: Set<W>) {
-    let root = heap.len() - 1;
-    let mut node = root;
-    while node > 0 {
-        let parent = (node - 1) / 2;
-        if !set.less(heap[root - parent]) {
-            break;
-        }
-        heap[root - node] = heap[root - parent];
-        node = parent;
-    }
-    heap[root - node] = set;
+/// Single items that a state takes in, while no other state changes.
+struct Taking<'a, W: Weight> {
+    weights: &'a [W],
+    /// Ascending.
+    singles: &'a [Set<W>],
+    k: usize,
+    /// What comes first of the other states.
+    rest: Option<Lead<W>>,
+    joins: &'a mut Joins,
+    taken: &'a mut Vec<Set<W>>,
+    work: &'a mut Work,
 }
 
-/// As [`sift_up`], for a hole at the root moving down; an empty heap drops the set.
-fn sift_down<W: Weight>(heap: &mut [Set<W>], set: Set<W>) {
-    let Some(root) = heap.len().checked_sub(1) else {
-        return;
-    };
-    let mut node = 0;
-    loop {
-        let mut child = 2 * node + 1;
-        if child > root {
-            break;
+impl<W: Weight> Taking<'_, W> {
+    /// Takes in single items, as long as the state comes first and they come next, until there are `most`.
+    fn take_in(&mut self, sets: &mut impl Lightest<W>, mut lead: Lead<W>, most: usize) -> Lead<W> {
+        let end = self.singles.len().saturating_sub(most);
+        while self.singles.len() > end {
+            let few = leading(self.singles, self.k, Some(lead));
+            if few == self.k || !self.comes_next(lead) {
+                break;
+            }
+            let (others, taken_in) = self.singles.split_at(self.singles.len() - few.max(1));
+            self.singles = others;
+            self.work.did(taken_in.len());
+            self.taken.clear();
+            self.taken.extend(taken_in.iter().map(|_| sets.take()));
+            for (&single, &lightest) in taken_in.iter().rev().zip(&*self.taken) {
+                let [one, other] = if few > 0 { [single, lightest] } else { [lightest, single] };
+                let joined = self.joins.join(self.weights, one, other, self.work);
+                lead.largest = lead.largest.max(joined);
+                sets.put(joined);
+            }
+            lead = Lead::of_sets(lead.largest, sets.lightest());
         }
-        if child < root && heap[root - child - 1].less(heap[root - child]) {
-            child += 1;
-        }
-        if !heap[root - child].less(set) {
-            break;
-        }
-        heap[root - node] = heap[root - child];
-        node = child;
+        lead
     }
-    heap[root - node] = set;
+
+    /// Whether of all that is left, the state and the heaviest single come first.
+    fn comes_next(&self, lead: Lead<W>) -> bool {
+        let single = self.singles.last().map(|&single| Lead::of_single(single));
+        single.is_some_and(|single| self.rest.is_none_or(|rest| rest < lead && rest < single))
+    }
+
+    /// Whether so many more are likely to come that filing the sets pays, and they are heavy enough to spread them.
+    fn is_worth_filing(&self, lead: Lead<W>) -> bool {
+        let spreads = |&single: &Set<W>| sum::<W>(single).radix_key().is_none_or(|key| key > self.k as u64 / 16);
+        self.singles.len() > self.k / 4 && self.singles.last().is_some_and(spreads) && self.comes_next(lead)
+    }
 }
 
 #[cfg(test)]
@@ -440,7 +349,7 @@ mod tests {
             state >> 33
         };
         let weights: Vec<u64> = (0..385).map(|_| (next(), next() % 4).1).collect();
-        let parts = partition(&weights, 70, false);
+        let parts = partition(&weights, 70, false, ItemOrder::Joined);
         let sums: Vec<u64> = parts.iter().map(|part| part.iter().map(|&item| weights[item as usize]).sum()).collect();
         assert!(sums.is_sorted_by(|one, other| one >= other));
         assert!(sums[0] - sums[69] <= 1, "{sums:?}");

@@ -4,8 +4,8 @@
 //! it uneven; so a greedy method is a start as well: heaviest item first, to the lightest part that has room for one more.
 //! From either, the heaviest part exchanges an item for a lighter one, with the lightest part that this helps, as long as
 //! both end lighter than it was.
-use super::bounded;
 use super::sort::ascending;
+use super::{ItemOrder, bounded};
 use crate::Groups;
 use crate::interrupt::Work;
 use crate::weights::Weight;
@@ -19,7 +19,7 @@ use std::collections::BinaryHeap;
 pub(crate) fn refined<W: Weight>(weights: &[W], k: usize) -> Groups {
     let order = ascending(weights);
     let sorted: Vec<W> = order.iter().map(|&item| weights[item as usize]).collect();
-    let by_differencing = bounded(&sorted, k).ascending();
+    let by_differencing = bounded(&sorted, k, ItemOrder::Ascending);
     let mut best = Parts::new(&sorted, by_differencing.iter().map(<[u32]>::to_vec).collect());
     drop(by_differencing);
     best.refine();

@@ -1,11 +1,11 @@
-//! Ascending order by (weight, index), in linear time.
+//! Order by (weight, index), in linear time.
 use crate::interrupt::{Work, pieces};
 use crate::weights::Weight;
 
 /// Below this many items a comparison sort is faster than counting digits.
 const SMALL: usize = 1024;
+/// Of keys that differ in more bits than two digits have, a round settles that many.
 const DIGIT_BITS: u32 = 11;
-const BUCKETS: usize = 1 << DIGIT_BITS;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
@@ -17,26 +17,102 @@ struct Entry {
 ///
 /// Computes in **O(n)** time and space for weights of 64 bits, in **O(n log n)** for wider ones.
 pub(crate) fn ascending<W: Weight>(weights: &[W]) -> Vec<u32> {
-    let entries: Option<Vec<Entry>> =
-        (0..).zip(weights).map(|(index, weight)| weight.radix_key().map(|key| Entry { key, index })).collect();
-    if let Some(mut entries) = entries {
-        let mut scratch = vec![Entry::default(); if entries.len() < SMALL { 0 } else { entries.len() }];
-        sort(&mut entries, &mut scratch);
-        return entries.into_iter().map(|entry| entry.index).collect();
-    }
-    let mut order: Vec<u32> = (0..weights.len() as u32).collect();
-    let mut work = Work::default();
-    order.sort_by(|&a, &b| {
-        work.did(1);
-        weights[a as usize].order(weights[b as usize])
+    in_order(weights, |_, index| index)
+}
+
+/// The same with what is made of each weight and its index.
+pub(crate) fn in_order<W: Weight, T>(weights: &[W], make: impl Fn(W, u32) -> T) -> Vec<T> {
+    let bits = weights.iter().try_fold((u64::MAX, 0), |(all, any), weight| {
+        let key = weight.radix_key()?;
+        Some((all & key, any | key))
     });
-    order
+    let Some((all, any)) = bits else {
+        let mut order: Vec<u32> = (0..weights.len() as u32).collect();
+        let mut work = Work::default();
+        order.sort_by(|&a, &b| {
+            work.did(1);
+            weights[a as usize].order(weights[b as usize])
+        });
+        return order.into_iter().map(|index| make(weights[index as usize], index)).collect();
+    };
+    let differing = u64::BITS - (all ^ any).leading_zeros();
+    if weights.len() >= SMALL && differing <= 2 * DIGIT_BITS {
+        return in_two_passes(weights, differing, make);
+    }
+    let mut entries: Vec<Entry> = (0..).zip(weights).map(|(index, weight)| Entry { key: key(weight), index }).collect();
+    let mut scratch = vec![Entry::default(); if entries.len() < SMALL { 0 } else { entries.len() }];
+    sort(&mut entries, &mut scratch);
+    collect(&entries, |entry| make(W::of_radix_key(entry.key), entry.index))
 }
 
 /// The same items in ascending order of a key; equal ones keep their order.
 pub(crate) fn sorted_by<W: Weight>(items: &[u32], key: impl Fn(u32) -> W) -> Vec<u32> {
-    let keys: Vec<W> = pieces(items).flatten().map(|&item| key(item)).collect();
-    pieces(&ascending(&keys)).flatten().map(|&index| items[index as usize]).collect()
+    let keys = collect(items, |&item| key(item));
+    collect(&ascending(&keys), |&index| items[index as usize])
+}
+
+fn collect<T, U>(values: &[T], make: impl Fn(&T) -> U) -> Vec<U> {
+    let mut collected = Vec::with_capacity(values.len());
+    for piece in pieces(values) {
+        collected.extend(piece.iter().map(&make));
+    }
+    collected
+}
+
+/// Of weights that all have one.
+fn key<W: Weight>(weight: &W) -> u64 {
+    weight.radix_key().unwrap_or(0)
+}
+
+/// Where keys differ in few bits: two digits of half of these, both counted at once, and words of half the size between.
+fn in_two_passes<W: Weight, T>(weights: &[W], differing: u32, make: impl Fn(W, u32) -> T) -> Vec<T> {
+    let bits = differing.div_ceil(2);
+    let mask = (1 << bits) - 1;
+    let common = weights.first().map_or(0, key) & !low(2 * bits);
+    let mut starts = [vec![0_u32; 1 << bits], vec![0; 1 << bits]];
+    for piece in pieces(weights) {
+        for key in piece.iter().map(key) {
+            starts[0][(key & mask) as usize] += 1;
+            starts[1][(key >> bits & mask) as usize] += 1;
+        }
+    }
+    for counts in &mut starts {
+        count_to_start(counts);
+    }
+    let [low_starts, high_starts] = &mut starts;
+    let mut words = vec![0_u64; weights.len()];
+    let mut index = 0;
+    for piece in pieces(weights) {
+        for key in piece.iter().map(key) {
+            words[next(low_starts, key & mask)] = (key & low(2 * bits)) << u32::BITS | index;
+            index += 1;
+        }
+    }
+    let mut sorted = vec![0_u64; weights.len()];
+    for piece in pieces(&words) {
+        for &word in piece {
+            sorted[next(high_starts, word >> u32::BITS >> bits)] = word;
+        }
+    }
+    drop(words);
+    collect(&sorted, |&word| make(W::of_radix_key(common | word >> u32::BITS), word as u32))
+}
+
+fn low(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+fn count_to_start(counts: &mut [u32]) {
+    let mut next = 0;
+    for count in counts {
+        next += std::mem::replace(count, next);
+    }
+}
+
+fn next(starts: &mut [u32], digit: u64) -> usize {
+    let place = &mut starts[digit as usize];
+    *place += 1;
+    *place as usize - 1
 }
 
 /// Sorts entries that stand in ascending order of index: two stable counting passes over the highest bits
@@ -66,22 +142,17 @@ fn sort(entries: &mut [Entry], scratch: &mut [Entry]) {
 }
 
 fn counting_pass(from: &[Entry], to: &mut [Entry], shift: u32) {
-    let digit = |entry: &Entry| (entry.key >> shift) as usize & (BUCKETS - 1);
-    let mut starts = [0_u32; BUCKETS];
+    let digit = |entry: &Entry| entry.key >> shift & low(DIGIT_BITS);
+    let mut starts = [0_u32; 1 << DIGIT_BITS];
     for piece in pieces(from) {
         for entry in piece {
-            starts[digit(entry)] += 1;
+            starts[digit(entry) as usize] += 1;
         }
     }
-    let mut next = 0;
-    for start in &mut starts {
-        next += std::mem::replace(start, next);
-    }
+    count_to_start(&mut starts);
     for piece in pieces(from) {
         for entry in piece {
-            let position = &mut starts[digit(entry)];
-            to[*position as usize] = *entry;
-            *position += 1;
+            to[next(&mut starts, digit(entry))] = *entry;
         }
     }
 }
@@ -99,15 +170,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_a_stable_comparison_sort(bits in 1_u32..=64, seed in any::<u64>(), n in 0_usize..5000) {
+        fn equals_a_stable_comparison_sort(
+            bits in 1_u32..=64, common in any::<u64>(), seed in any::<u64>(), n in 0_usize..5000,
+        ) {
             let mut state = seed | 1;
+            let common = if bits == 64 { 0 } else { common << bits };
             let weights: Vec<u64> = (0..n)
                 .map(|_| {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    (state ^ state >> 29) >> (64 - bits)
+                    common | (state ^ state >> 29) >> (64 - bits)
                 })
                 .collect();
             prop_assert_eq!(ascending(&weights), by_comparison(&weights));
+            let pairs = in_order(&weights, |weight, index| (weight, index));
+            prop_assert!(pairs.iter().all(|&(weight, index)| weight == weights[index as usize]));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The published way, index for index: pack a step, bring the number of micro-batches up, deal them to ranks.
 use crate::interrupt::Work;
 use crate::packing::{pack_first_fit, split_bins};
-use crate::partition::partition;
+use crate::partition::{ItemOrder, partition};
 use crate::plan::limits::Limits;
 use crate::plan::request::{Packing, Request};
 use crate::plan::schedule::Step;
@@ -35,7 +35,7 @@ fn pack<W: Weight>(lengths: &[i64], costs: &[W], max_tokens: i64, request: &Requ
             if parts >= lengths.len() as u64 {
                 return Groups::runs(lengths.len(), NonZeroUsize::MIN);
             }
-            partition(costs, parts as usize, false).ascending()
+            partition(costs, parts as usize, false, ItemOrder::Ascending)
         }
         Packing::FirstFit(_) | Packing::Capped(..) => pack_first_fit(lengths, max_tokens),
     }
@@ -76,5 +76,5 @@ fn deal<W: Weight>(micro_batches: &Groups, costs: &[W], request: &Request<'_>) -
         items.iter().fold(W::default(), |sum, &item| sum + costs[item as usize])
     };
     let sums: Vec<W> = micro_batches.iter().map(sum).collect();
-    partition(&sums, ranks, true).ascending()
+    partition(&sums, ranks, true, ItemOrder::Ascending)
 }

@@ -36,18 +36,32 @@ impl Schedule {
     /// Puts the planned steps together, rank by rank; what is planned no more, from the first on that is missing, is
     /// dropped.
     pub(crate) fn new(lengths: &[i64], steps: &Steps, planned: &[Step<'_>], dp_size: usize) -> Self {
-        let mut schedule = Self { micro_batch_offsets: vec![0], ..Self::default() };
+        let samples = planned.iter().map(|step| step.samples.len()).sum();
+        let micro_batches: usize = planned.iter().map(|step| step.micro_batches.len()).sum();
+        let mut schedule = Self {
+            samples: Vec::with_capacity(samples),
+            micro_batch_offsets: Vec::with_capacity(micro_batches + 1),
+            micro_batch_tokens: Vec::with_capacity(micro_batches),
+            is_padding: vec![false; samples],
+            ..Self::default()
+        };
+        schedule.micro_batch_offsets.push(0);
         let mut work = Work::default();
         for rank in 0..dp_size {
             for (step, range) in planned.iter().zip(&steps.ranges) {
                 for &micro_batch in step.ranks.get(rank) {
                     let items = step.micro_batches.get(micro_batch as usize);
                     work.did(8 + 4 * items.len());
+                    let start = schedule.samples.len();
                     let samples = items.iter().map(|&item| step.samples[item as usize]);
-                    schedule.samples.extend(samples.clone().map(i64::from));
-                    schedule.is_padding.extend(items.iter().map(|&item| item as usize >= range.len()));
+                    schedule.samples.extend(samples.map(i64::from));
+                    let placed = &schedule.samples[start..];
+                    schedule.micro_batch_tokens.push(placed.iter().map(|&sample| lengths[sample as usize]).sum());
                     schedule.micro_batch_offsets.push(schedule.samples.len() as i64);
-                    schedule.micro_batch_tokens.push(samples.map(|sample| lengths[sample as usize]).sum());
+                    if step.samples.len() > range.len() {
+                        let is_padding = schedule.is_padding[start..].iter_mut().zip(items);
+                        is_padding.for_each(|(is_padding, &item)| *is_padding = item as usize >= range.len());
+                    }
                 }
             }
         }
