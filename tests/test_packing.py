@@ -163,7 +163,7 @@ def test_pack_makes_as_many_bins_as_asked_for_or_refuses(order, lengths, cap, at
 @pytest.mark.parametrize(
     ("keywords", "error", "message"),
     [
-        ({"count": 1}, ScheduleError, "count must be at least 2, which the caps need, got 1"),
+        ({"count": 1}, ScheduleError, "count must be at least 2, into which the samples were packed, got 1"),
         ({"count": 5}, ScheduleError, "lengths must hold at least 5 samples, one for each bin, got 4"),
         ({"count": 3, "multiple": 2}, ValueError, "count must be a multiple of 2, got 3"),
         ({"count": 2, "at_least": 3}, ValueError, "count must be >= at_least = 3, got 2"),

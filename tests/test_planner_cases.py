@@ -62,6 +62,34 @@ class TestMoreRows:
             capped(self.LENGTHS, 13, 2, counts=Counts(exactly=1))
 
 
+class TestCountsThatOneWayOfPackingMeets:
+    """Cases that first fit decreasing, even parts and dissolving miss."""
+
+    @pytest.mark.parametrize("objective", ["step", "micro-batch"])
+    def test_a_cap_on_tokens(self, objective):
+        lengths = [12, 11, 12, 3, 20, 20, 10, 21, 16]
+        schedule = capped(lengths, 42, 1, counts=Counts(exactly=3), objective=objective)
+        assert (len(schedule.micro_batch_tokens), max(schedule.micro_batch_tokens)) == (3, 42)
+        with pytest.raises(ScheduleError, match=r"^counts\.exactly must be at least 3 .* whose samples need 3 "):
+            capped(lengths, 42, 1, counts=Counts(exactly=2), objective=objective)
+
+    @pytest.mark.parametrize("objective", ["step", "micro-batch"])
+    def test_a_second_budget(self, objective):
+        lengths, amounts = [12, 7, 4, 24, 22, 25], [7, 9, 6, 0, 0, 1]
+        schedule = capped(lengths, 53, 2, counts=Counts(exactly=1), extra_budget=(amounts, 15), objective=objective)
+        assert len(schedule.micro_batch_tokens) == 2
+        assert max(schedule.micro_batch_tokens) <= 53
+        assert np.add.reduceat(np.take(amounts, schedule.samples), schedule.micro_batch_offsets[:-1]).max() <= 15
+
+    def test_a_count_is_proposed_that_is_a_multiple(self):
+        with pytest.raises(ScheduleError, match="must be at least 4 for step 0, whose samples need 3 micro-batches of"):
+            capped([17, 17, 17, 11, 11, 11, 8, 8], 34, 1, counts=Counts(exactly=2, multiple=2))
+
+    def test_what_no_bound_shows_is_said_to_be_what_was_found(self):
+        with pytest.raises(ScheduleError, match="at least 3 for step 0, whose samples were packed into no fewer than 3 "):
+            capped([4] * 5, 10, 1, counts=Counts(exactly=2))
+
+
 def test_what_cannot_be_even_per_rank_can_be_done_over_ranks():
     """Parts of [10, 10] and [5, 5, 4, 3, 3] at cap 10 on two ranks, which a count by parts refuses."""
     lengths = [10, 10, 5, 5, 4, 3, 3]

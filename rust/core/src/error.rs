@@ -288,6 +288,8 @@ pub enum Error {
         dp_size: usize,
         /// Micro-batches per rank come in multiples of this.
         micro_batch_multiple: usize,
+        /// Micro-batches per rank that were asked for, and as what, where that is why so many are needed.
+        asked_for: Option<(&'static str, usize)>,
     },
     /// A number of micro-batches that is none of those that it may be.
     NoCount {
@@ -306,14 +308,18 @@ pub enum Error {
         exactly: usize,
         /// Data-parallel ranks.
         dp_size: usize,
-        /// Micro-batches that the caps need, of all ranks.
+        /// Micro-batches of all ranks: as few as were found to do, or no more than there must be.
         packed: usize,
+        /// Whether there must be so many, as a bound shows.
+        is_bound: bool,
+        /// Micro-batches per rank come in multiples of this.
+        multiple: usize,
     },
     /// Samples that do not fit into as many bins as were asked for.
     TooFewBins {
         /// The bins that were asked for.
         exactly: usize,
-        /// Bins that the caps need.
+        /// As few bins as were found to do.
         packed: usize,
     },
     /// Fewer samples than bins.
@@ -568,7 +574,14 @@ impl Error {
                 name("dp_size"),
                 name("micro_batch_multiple")
             ),
-            Self::Shortage { step, samples, packed, needed, dp_size, micro_batch_multiple } => write!(
+            Self::Shortage { step, samples, needed, dp_size, asked_for: Some((argument, count)), .. } => write!(
+                f,
+                "step {step} must hold at least {needed} samples, one for each micro-batch ({} = {count} of {} = {dp_size} \
+                 ranks), got {samples}",
+                name(argument),
+                name("dp_size")
+            ),
+            Self::Shortage { step, samples, packed, needed, dp_size, micro_batch_multiple, .. } => write!(
                 f,
                 "step {step} must hold at least {needed} samples, one for each micro-batch (the cap needs {packed}, {} = \
                  {dp_size} ranks x {} = {micro_batch_multiple} a multiple of {}), got {samples}",
@@ -576,16 +589,21 @@ impl Error {
                 name("micro_batch_multiple"),
                 dp_size.saturating_mul(*micro_batch_multiple)
             ),
-            Self::TooFewMicroBatches { step, exactly, dp_size, packed } => write!(
+            Self::TooFewMicroBatches { step, exactly, dp_size, packed, is_bound, multiple } => write!(
                 f,
-                "{} must be at least {} for step {step}, whose samples need {packed} micro-batches of {} = {dp_size} ranks, \
+                "{} must be at least {} for step {step}, whose samples {} {packed} micro-batches of {} = {dp_size} ranks, \
                  got {exactly}",
                 name("exactly"),
-                packed.div_ceil(*dp_size),
+                packed.div_ceil(*dp_size).div_ceil(*multiple).saturating_mul(*multiple),
+                if *is_bound { "need" } else { "were packed into no fewer than" },
                 name("dp_size")
             ),
             Self::TooFewBins { exactly, packed } => {
-                write!(f, "{} must be at least {packed}, which the caps need, got {exactly}", name("exactly"))
+                write!(
+                    f,
+                    "{} must be at least {packed}, into which the samples were packed, got {exactly}",
+                    name("exactly")
+                )
             }
             Self::TooManyBins { wanted, samples } => {
                 write!(f, "{} must hold at least {wanted} samples, one for each bin, got {samples}", name("lengths"))

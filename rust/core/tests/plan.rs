@@ -366,7 +366,15 @@ fn a_step_of_too_few_samples_is_refused_or_repeats_its_cheapest() {
         request
     };
     let refused = planned(&[5, 8, 6], &request(how)).unwrap_err();
-    let expected = Error::Shortage { step: 0, samples: 3, packed: 3, needed: 4, dp_size: 2, micro_batch_multiple: 2 };
+    let expected = Error::Shortage {
+        step: 0,
+        samples: 3,
+        packed: 3,
+        needed: 4,
+        dp_size: 2,
+        micro_batch_multiple: 2,
+        asked_for: None,
+    };
     assert_eq!(refused, expected);
     how.on_shortage = OnShortage::Repeat;
     let schedule = planned(&[5, 8, 6], &request(how)).unwrap();

@@ -17,13 +17,14 @@ const MOST_EVENED: usize = 32;
 const EVEN: u64 = 128;
 
 impl StepProblem<'_> {
-    /// The fewest micro-batches of all ranks, where the limits need so many.
-    pub fn fewest(&self, packed: usize) -> Result<usize, NoPlan> {
+    /// The fewest micro-batches of all ranks, where the samples were packed into so many, of no fewer than `least`.
+    pub fn fewest(&self, packed: usize, least: impl FnOnce() -> usize) -> Result<usize, NoPlan> {
         let Counts { exactly, at_least, .. } = self.counts;
         let of_rank = exactly.unwrap_or(at_least).get();
         let count = self.dp_size.saturating_mul(of_rank);
         if exactly.is_some() {
-            return if packed <= count { Ok(count) } else { Err(NoPlan::TooFew { packed }) };
+            let too_few = || NoPlan::TooFew { packed, is_bound: least() == packed };
+            return if packed <= count { Ok(count) } else { Err(too_few()) };
         }
         let unit = self.dp_size.saturating_mul(self.multiple);
         Ok(packed.max(count).checked_next_multiple_of(unit).unwrap_or(usize::MAX))

@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 pub(super) fn plan_even_samples(problem: &StepProblem<'_>, least_first: &[usize]) -> Result<Groups, NoPlan> {
     let ranks = problem.dp_size;
     let packed = problem.packed(problem.multiple.saturating_mul(ranks));
-    let fewest = problem.fewest(packed)?;
+    let fewest = problem.fewest(packed, || 0)?;
     if fewest > problem.costs.len() {
         return Err(NoPlan::Shortage { packed, needed: fewest });
     }
@@ -30,7 +30,8 @@ pub(super) fn plan_even_samples(problem: &StepProblem<'_>, least_first: &[usize]
         }
     }
     let (packed, parts) = best;
-    let of_rank = problem.of_a_rank().fewest(packed).map_err(|_| NoPlan::TooFew { packed: packed * ranks })?;
+    let too_few = |_| NoPlan::TooFew { packed: packed * ranks, is_bound: false };
+    let of_rank = problem.of_a_rank().fewest(packed, || 0).map_err(too_few)?;
     if of_rank > problem.costs.len() / ranks {
         return Err(NoPlan::Shortage { packed: packed * ranks, needed: of_rank * ranks });
     }

@@ -2,8 +2,10 @@
 //! micro-batch on every rank.
 //!
 //! Whether so many micro-batches hold all samples is hard to say. A bound says in a pass where they do not; where it leaves
-//! the question open, two packings are tried: Karmarkar–Karp by tokens, whose parts are so even that they fit wherever
-//! samples are many and short, and the micro-batches there are, of which the emptiest are dissolved into the others.
+//! the question open, packings are tried: Karmarkar–Karp by tokens, whose parts are so even that they fit wherever samples
+//! are many and short; the micro-batches there are, of which the emptiest are dissolved into the others; and for a small
+//! step, all.
+use crate::capped::exact_fit::exact_fit;
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::interrupt::Work;
 use crate::partition::{ItemOrder, partition};
@@ -20,7 +22,10 @@ pub(crate) fn in_fewest_rows(samples: &Samples, mut packed: Vec<MicroBatch>, wid
     let least = rows(least(samples));
     while least < rows(packed.len()) {
         let target = (rows(packed.len()) - 1) * width;
-        match even_parts(samples, target).or_else(|| dissolve(samples, &packed, target)) {
+        let fewer = even_parts(samples, target)
+            .or_else(|| dissolve(samples, &packed, target))
+            .or_else(|| exact_fit(samples, target));
+        match fewer {
             Some(fewer) => packed = fewer,
             None => break,
         }
@@ -33,11 +38,11 @@ pub(crate) fn in_fewest_rows(samples: &Samples, mut packed: Vec<MicroBatch>, wid
 ///
 /// **O(n log n)** time.
 pub(crate) fn least(samples: &Samples) -> usize {
-    samples.room.amounts().map(|(amounts, cap)| least_bins(amounts, cap)).max().unwrap_or(0).max(1)
+    samples.room.amounts().map(|(amounts, cap)| least_bins(amounts.iter().copied(), cap)).max().unwrap_or(0).max(1)
 }
 
-fn least_bins(amounts: &[u64], cap: u64) -> usize {
-    let mut descending = amounts.to_vec();
+pub(crate) fn least_bins(amounts: impl Iterator<Item = u64>, cap: u64) -> usize {
+    let mut descending: Vec<u64> = amounts.collect();
     descending.sort_unstable_by_key(|&amount| Reverse(amount));
     let sums: Vec<u128> = std::iter::once(0)
         .chain(descending.iter().scan(0, |sum, &amount| {
@@ -47,7 +52,7 @@ fn least_bins(amounts: &[u64], cap: u64) -> usize {
         .collect();
     let large = descending.partition_point(|&amount| amount > cap / 2);
     let mut work = Work::default();
-    let more = (large..amounts.len()).map(|last| {
+    let more = (large..descending.len()).map(|last| {
         work.did(STEPS_PER_LINE);
         let line = descending[last];
         let without_room = descending[..large].partition_point(|&amount| amount > cap.saturating_sub(line));

@@ -41,6 +41,11 @@ impl Load {
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
+
+    /// All that limits ask for: loads that agree in it have room for the same samples.
+    pub fn contents(&self) -> [u64; 4] {
+        [self.tokens, self.extra, self.samples, self.longest]
+    }
 }
 
 impl Room {

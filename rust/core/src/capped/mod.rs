@@ -19,6 +19,7 @@ mod counts;
 mod draft;
 mod drafts;
 mod even_samples;
+mod exact_fit;
 mod fewest;
 mod level_ranks;
 mod level_rows;
@@ -36,7 +37,8 @@ use anneal::PROPOSALS;
 use draft::Draft;
 use drafts::{STARTS, drafts};
 use even_samples::plan_even_samples;
-use fewest::in_fewest_rows;
+pub(crate) use fewest::least_bins;
+use fewest::{in_fewest_rows, least};
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;
 use samples::Samples;
@@ -106,8 +108,8 @@ impl StepProblem<'_> {
 pub(crate) enum NoPlan {
     /// It has fewer samples than the `needed` micro-batches.
     Shortage { packed: usize, needed: usize },
-    /// It must have fewer micro-batches than that.
-    TooFew { packed: usize },
+    /// It must have fewer micro-batches than were found to do, or than a bound allows.
+    TooFew { packed: usize, is_bound: bool },
 }
 
 /// Plans one step: the micro-batches of every rank, rank by rank, as many on each.
@@ -134,7 +136,7 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     // A plan of more rows starts from one of fewer.
     let row = if in_rows { problem.dp_size } else { problem.dp_size.saturating_mul(problem.multiple) };
     let packed = in_fewest_rows(&samples, first_fit_decreasing(&samples), row);
-    let count = problem.fewest(packed.len())?;
+    let count = problem.fewest(packed.len(), || least(&samples))?;
     if count > samples.len() {
         return Err(NoPlan::Shortage { packed: packed.len(), needed: count });
     }

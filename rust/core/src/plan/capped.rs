@@ -1,6 +1,6 @@
 //! Planning within the cap, step by step: whole costs for the search, repeats where samples are short, and what ranks
 //! carry from one step to the next.
-use crate::capped::{Caps, NoPlan, StepProblem, WholeObjective, plan_step};
+use crate::capped::{Caps, NoPlan, StepProblem, WholeObjective, least_bins, plan_step};
 use crate::measure::check_overhead;
 use crate::plan::carried::Carried;
 use crate::plan::limits::Limits;
@@ -89,29 +89,38 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 needed,
                 dp_size: dp_size.get(),
                 micro_batch_multiple: self.multiple,
+                asked_for: self.asked_for(packed),
             },
-            NoPlan::TooFew { packed } => self.too_few(step, packed),
+            NoPlan::TooFew { packed, is_bound } => self.too_few(step, packed, is_bound),
         })?;
         let of_rank = NonZeroUsize::new(micro_batches.len() / dp_size).unwrap_or(NonZeroUsize::MIN);
         let ranks = Groups::runs(micro_batches.len(), of_rank);
         Ok(Step { samples, micro_batches, ranks })
     }
 
-    /// Refuses a step of more tokens than fit into as many micro-batches as were asked for, before any is planned.
+    /// Refuses a step that a bound shows not to fit into as many micro-batches as were asked for, before any is planned.
     fn refuse_overfull(&self, step: usize, samples: &[u32]) -> Result<()> {
         let Some(exactly) = self.how.counts.exactly else { return Ok(()) };
-        let most = self.limits.max_tokens as u64;
-        // One above the cap sits alone, and so counts as a whole cap.
-        let tokens = samples.iter().map(|&sample| (self.limits.tokens[sample as usize] as u64).min(most));
-        let packed = tokens.map(u128::from).sum::<u128>().div_ceil(u128::from(most.max(1)));
-        let packed = usize::try_from(packed).unwrap_or(usize::MAX);
+        let limits = self.limits;
+        let amounts =
+            |of_all: &[i64], cap: i64| least_bins(gather(of_all, samples).iter().map(|&one| one as u64), cap as u64);
+        let by_extra = limits.extra.as_ref().map_or(0, |(of_all, cap)| amounts(of_all, *cap));
+        let packed = amounts(&limits.tokens, limits.max_tokens).max(by_extra);
         let fits = packed <= exactly.get().saturating_mul(self.request.dp_size.get());
-        if fits { Ok(()) } else { Err(self.too_few(step, packed)) }
+        if fits { Ok(()) } else { Err(self.too_few(step, packed, true)) }
     }
 
-    fn too_few(&self, step: usize, packed: usize) -> Error {
+    fn too_few(&self, step: usize, packed: usize, is_bound: bool) -> Error {
         let exactly = self.how.counts.exactly.map_or(0, NonZeroUsize::get);
-        Error::TooFewMicroBatches { step, exactly, dp_size: self.request.dp_size.get(), packed }
+        let dp_size = self.request.dp_size.get();
+        Error::TooFewMicroBatches { step, exactly, dp_size, packed, is_bound, multiple: self.multiple }
+    }
+
+    /// Why more micro-batches are needed than the limits do, if they are.
+    fn asked_for(&self, packed: usize) -> Option<(&'static str, usize)> {
+        let Counts { exactly, at_least, .. } = self.how.counts;
+        let least = exactly.map(|exactly| ("exactly", exactly.get())).or(Some(("at_least", at_least.get())));
+        least.filter(|&(_, count)| count.saturating_mul(self.request.dp_size.get()) > packed)
     }
 
     fn peak(&self) -> usize {
