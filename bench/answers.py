@@ -32,6 +32,8 @@ def pair(weights: Weights, answer: Any) -> list[str]:
 
 def verdict(work: Work, family: str, weights: Weights, answer: Any) -> str:
     """Say whether the answer is the reference's."""
+    if work.reference is None:
+        return "within the cap" if work.is_within_cap(weights, answer) else "another"
     known = KNOWN.get(key(work, family, len(weights)))
     got = pair(weights, answer)
     if known is None or known[0] != got[0]:
@@ -41,7 +43,7 @@ def verdict(work: Work, family: str, weights: Weights, answer: Any) -> str:
 
 def main() -> None:
     for work, family, n in rows():
-        if family not in ALL:
+        if family not in ALL or work.reference is None:
             continue
         weights = ALL[family](n)
         name = key(work, family, len(weights))

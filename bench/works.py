@@ -48,7 +48,8 @@ class Work:
 
     name: str
     ours: Callable[[Any], Any]
-    reference: Callable[[list], Any]
+    reference: Callable[[list], Any] | None
+    """None where there is none: then the answer must be a plan within the cap."""
     prepare: Callable[[Weights], Any] = lambda weights: weights
     balances: str = "parts"
     """What should be equal: the weights of parts, or the FLOPs of ranks."""
@@ -59,6 +60,13 @@ class Work:
     """Ratios to the stable sort of the same weights."""
     limit: float | None = None
     """Seconds."""
+
+    def is_within_cap(self, weights: Weights, answer: Schedule) -> bool:
+        """Whether every sample is in a micro-batch, none of which holds more than the cap."""
+        placed = np.sort(answer.samples)
+        return bool(
+            np.array_equal(placed, np.arange(len(self.prepare(weights)))) and answer.micro_batch_tokens.max() <= CAP
+        )
 
     def imbalance(self, weights: Weights, answer: Any) -> float | None:
         """How far the heaviest part or rank lies above the mean, in percent."""
@@ -103,6 +111,12 @@ def first_fit(cap: int, **goal: float) -> Work:
     )
 
 
+def longest_first(lengths: list, cap: int) -> list[list[int]]:
+    order = sorted(range(len(lengths)), key=lambda sample: -lengths[sample])
+    bins = reference.first_fit_pack([lengths[sample] for sample in order], cap)
+    return [sorted(order[place] for place in items) for items in bins]
+
+
 def small_step(equal_size: bool) -> Work:
     return Work(
         f"get_seqlen_balanced_partitions, lists, {'equal' if equal_size else 'unequal'}, k = 8",
@@ -134,6 +148,30 @@ def schedule(ranks: int, **goal: float) -> Work:
     )
 
 
+def capped(samples: int, ranks: int, objective: str, effort: int | None = None, **goal: float) -> Work:
+    """A plan of the first so many samples."""
+    searched = "" if effort is None else f", effort {effort}"
+    options = {} if effort is None else {"effort": effort}
+    return Work(
+        f"plan within the cap, {samples:,} samples, {ranks:,} ranks, {objective}{searched}",
+        lambda lengths: flopbalance.plan(
+            lengths,
+            costs=PublishedFlops(ARGS),
+            dp_size=ranks,
+            max_tokens=CAP,
+            packing="capped",
+            objective=objective,
+            **options,
+        ),
+        None,
+        prepare=lambda lengths: lengths[:samples],
+        balances="nothing",
+        **goal,
+    )
+
+
+DESCENT = 64
+"""The effort that rows take without the search behind their descent."""
 PLAN = Work(
     f"plan by FLOPs, arrays, {RANKS} ranks",
     lambda lengths: flopbalance.plan(
@@ -141,8 +179,14 @@ PLAN = Work(
     ),
     lambda lengths: build(reference, lengths, RANKS),
     balances="ranks",
-    floor=10,
-    aim=4,
+    floor=1.5,
+    aim=1.0,
+)
+PACK = Work(
+    "pack, longest first",
+    lambda lengths: flopbalance.pack(lengths, CAP),
+    lambda lengths: longest_first(lengths, CAP),
+    balances="nothing",
 )
 FLOPS = Work(
     "FLOPs of every length",
@@ -152,13 +196,25 @@ FLOPS = Work(
     aim=0.1,
 )
 HEADLINE = [
-    *(partition(k, True, floor=1.5, aim=0.7) for k in (8, 64, 512)),
-    *(partition(k, False, floor=4, aim=1.5) for k in (8, 64, 512)),
-    *(partition(k, False, floor=4.5, aim=2) for k in (3000, 25_938)),
-    first_fit(CAP, floor=2, aim=0.7),
+    partition(8, True, floor=0.45, aim=0.3),
+    partition(64, True, floor=0.38, aim=0.25),
+    partition(512, True, floor=0.40, aim=0.25),
+    partition(8, False, floor=0.45, aim=0.3),
+    partition(64, False, floor=0.38, aim=0.25),
+    partition(512, False, floor=0.43, aim=0.3),
+    partition(3000, False, floor=0.65, aim=0.4),
+    partition(25_938, False, floor=0.75, aim=0.45),
+    first_fit(CAP, floor=0.7, aim=0.5),
     PLAN,
-    schedule(RANKS, floor=14, aim=6, limit=1.0),
+    schedule(RANKS, floor=3.7, aim=2.8, limit=1.0),
     FLOPS,
+    capped(1024, 32, "step", floor=0.2, aim=0.1),
+    capped(1024, 32, "micro-batch", DESCENT, floor=0.45, aim=0.2),
+    capped(1024, 32, "micro-batch"),
+    capped(16_384, 64, "step", floor=2.5, aim=1.5),
+    capped(16_384, 1024, "step", floor=9, aim=3),
+    capped(100_000, 64, "step", floor=14, aim=7),
+    PACK,
 ]
 SIZES = {256: 8, 10_000: 64, 100_000: 64}
 """Samples, and the parts they go into."""

@@ -101,7 +101,7 @@ class TestExactly:
             capped(steps, dp_size=2, max_tokens=9, global_batch_size=4, counts=Counts(exactly=1))
 
     def test_too_few_samples_are_refused_or_repeated(self):
-        with pytest.raises(ScheduleError, match=r"must hold at least 6 samples, .* \(counts.exactly = 3 of dp_size = 2 ranks\), got 3"):
+        with pytest.raises(ScheduleError, match=r"at least 6 samples, .* \(counts.exactly = 3 of dp_size = 2 ranks\)"):
             capped([1, 2, 3], dp_size=2, max_tokens=9, counts=Counts(exactly=3))
         schedule = capped([1, 2, 3], dp_size=2, max_tokens=9, counts=Counts(exactly=3), on_shortage="repeat")
         assert (per_rank(schedule), schedule.is_padding.sum()) == (3, 3)

@@ -86,7 +86,7 @@ class TestCountsThatOneWayOfPackingMeets:
             capped([17, 17, 17, 11, 11, 11, 8, 8], 34, 1, counts=Counts(exactly=2, multiple=2))
 
     def test_what_no_bound_shows_is_said_to_be_what_was_found(self):
-        with pytest.raises(ScheduleError, match="at least 3 for step 0, whose samples were packed into no fewer than 3 "):
+        with pytest.raises(ScheduleError, match="step 0, whose samples were packed into no fewer than 3 "):
             capped([4] * 5, 10, 1, counts=Counts(exactly=2))
 
 

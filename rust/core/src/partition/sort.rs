@@ -21,12 +21,10 @@ pub(crate) fn ascending<W: Weight>(weights: &[W]) -> Vec<u32> {
 }
 
 /// The same with what is made of each weight and its index.
+///
+/// Every weight is read once: another thread may write to an array meanwhile.
 pub(crate) fn in_order<W: Weight, T>(weights: &[W], make: impl Fn(W, u32) -> T) -> Vec<T> {
-    let bits = weights.iter().try_fold((u64::MAX, 0), |(all, any), weight| {
-        let key = weight.radix_key()?;
-        Some((all & key, any | key))
-    });
-    let Some((all, any)) = bits else {
+    let Some(keys) = keys(weights) else {
         let mut order: Vec<u32> = (0..weights.len() as u32).collect();
         let mut work = Work::default();
         order.sort_by(|&a, &b| {
@@ -35,14 +33,30 @@ pub(crate) fn in_order<W: Weight, T>(weights: &[W], make: impl Fn(W, u32) -> T) 
         });
         return order.into_iter().map(|index| make(weights[index as usize], index)).collect();
     };
-    let differing = u64::BITS - (all ^ any).leading_zeros();
-    if weights.len() >= SMALL && differing <= 2 * DIGIT_BITS {
-        return in_two_passes(weights, differing, make);
+    let differing = differing_bits(keys.iter().copied());
+    if keys.len() >= SMALL && differing <= 2 * DIGIT_BITS {
+        let common = keys[0] & !low(differing);
+        let words = in_two_passes(keys, differing);
+        return collect(&words, |&word| make(W::of_radix_key(common | word >> u32::BITS), word as u32));
     }
-    let mut entries: Vec<Entry> = (0..).zip(weights).map(|(index, weight)| Entry { key: key(weight), index }).collect();
+    let mut entries: Vec<Entry> = (0..).zip(keys).map(|(index, key)| Entry { key, index }).collect();
     let mut scratch = vec![Entry::default(); if entries.len() < SMALL { 0 } else { entries.len() }];
     sort(&mut entries, &mut scratch);
     collect(&entries, |entry| make(W::of_radix_key(entry.key), entry.index))
+}
+
+fn keys<W: Weight>(weights: &[W]) -> Option<Vec<u64>> {
+    let mut keys = Vec::with_capacity(weights.len());
+    for weight in weights {
+        keys.push(weight.radix_key()?);
+    }
+    Some(keys)
+}
+
+/// The lowest bits in which keys differ.
+fn differing_bits(keys: impl Iterator<Item = u64>) -> u32 {
+    let (all, any) = keys.fold((u64::MAX, 0), |(all, any), key| (all & key, any | key));
+    u64::BITS - (all ^ any).leading_zeros()
 }
 
 /// The same items in ascending order of a key; equal ones keep their order.
@@ -59,43 +73,37 @@ fn collect<T, U>(values: &[T], make: impl Fn(&T) -> U) -> Vec<U> {
     collected
 }
 
-/// Of weights that all have one.
-fn key<W: Weight>(weight: &W) -> u64 {
-    weight.radix_key().unwrap_or(0)
-}
-
-/// Where keys differ in few bits: two digits of half of these, both counted at once, and words of half the size between.
-fn in_two_passes<W: Weight, T>(weights: &[W], differing: u32, make: impl Fn(W, u32) -> T) -> Vec<T> {
+/// Words of the lowest bits of a key, in which all differ, and its index: by two digits of half of these bits, both counted
+/// at once.
+fn in_two_passes(keys: Vec<u64>, differing: u32) -> Vec<u64> {
     let bits = differing.div_ceil(2);
-    let mask = (1 << bits) - 1;
-    let common = weights.first().map_or(0, key) & !low(2 * bits);
+    let digits = |key: u64| [key & low(bits), key >> bits & low(differing - bits)];
     let mut starts = [vec![0_u32; 1 << bits], vec![0; 1 << bits]];
-    for piece in pieces(weights) {
-        for key in piece.iter().map(key) {
-            starts[0][(key & mask) as usize] += 1;
-            starts[1][(key >> bits & mask) as usize] += 1;
+    for piece in pieces(&keys) {
+        for &key in piece {
+            let [first, second] = digits(key);
+            starts[0][first as usize] += 1;
+            starts[1][second as usize] += 1;
         }
     }
     for counts in &mut starts {
         count_to_start(counts);
     }
-    let [low_starts, high_starts] = &mut starts;
-    let mut words = vec![0_u64; weights.len()];
+    let mut words = vec![0; keys.len()];
     let mut index = 0;
-    for piece in pieces(weights) {
-        for key in piece.iter().map(key) {
-            words[next(low_starts, key & mask)] = (key & low(2 * bits)) << u32::BITS | index;
+    for piece in pieces(&keys) {
+        for &key in piece {
+            words[next(&mut starts[0], digits(key)[0])] = (key & low(differing)) << u32::BITS | index;
             index += 1;
         }
     }
-    let mut sorted = vec![0_u64; weights.len()];
+    let mut sorted = keys;
     for piece in pieces(&words) {
         for &word in piece {
-            sorted[next(high_starts, word >> u32::BITS >> bits)] = word;
+            sorted[next(&mut starts[1], digits(word >> u32::BITS)[1])] = word;
         }
     }
-    drop(words);
-    collect(&sorted, |&word| make(W::of_radix_key(common | word >> u32::BITS), word as u32))
+    sorted
 }
 
 fn low(bits: u32) -> u64 {
@@ -123,8 +131,7 @@ fn sort(entries: &mut [Entry], scratch: &mut [Entry]) {
         entries.sort_unstable();
         return;
     }
-    let (all, any) = entries.iter().fold((u64::MAX, 0), |(all, any), entry| (all & entry.key, any | entry.key));
-    let differing = u64::BITS - (all ^ any).leading_zeros();
+    let differing = differing_bits(entries.iter().map(|entry| entry.key));
     if differing == 0 {
         return;
     }
