@@ -25,12 +25,17 @@ impl Groups {
     /// Groups of ascending indices from every item's group number, which is below `groups`. Computes in
     /// **O(n + groups)** time.
     pub(crate) fn from_labels(labels: &[u32], groups: usize) -> Self {
-        let mut ranges = vec![0..0; groups];
+        let mut sizes = vec![0..0; groups];
         for piece in pieces(labels) {
             for &label in piece {
-                ranges[label as usize].end += 1;
+                sizes[label as usize].end += 1;
             }
         }
+        Self::from_labels_and_sizes(labels, sizes)
+    }
+
+    /// The same, where the sizes of the groups are known: that of ranges from 0 on.
+    pub(crate) fn from_labels_and_sizes(labels: &[u32], mut ranges: Vec<Range<u32>>) -> Self {
         let mut next = 0;
         for range in &mut ranges {
             let size = range.end;

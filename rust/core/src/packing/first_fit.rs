@@ -67,14 +67,13 @@ struct Bins {
     /// The largest room of every block, as soon as there are two; above it that of every [`FAN`] of these, and so on. Those
     /// above may be too large: they are taken again once they have misled a search.
     maxima: Vec<Vec<i64>>,
-    /// For every class of lengths, a block before which there is no room for its shortest length.
+    /// For every class of lengths so far, a block before which there is no room for its shortest length.
     hints: Vec<u32>,
 }
 
 impl Bins {
     fn new(max_tokens: i64) -> Self {
-        let hints = vec![0; class(max_tokens).0 + 1];
-        Self { max_tokens, count: 0, blocks: Vec::new(), maxima: vec![Vec::new()], hints }
+        Self { max_tokens, count: 0, blocks: Vec::new(), maxima: Vec::new(), hints: Vec::new() }
     }
 
     /// Puts a sample into the first bin with room for it, or into a new one, and returns which.
@@ -83,6 +82,7 @@ impl Bins {
             return self.open(FULL);
         }
         let first = match &self.blocks[..] {
+            [] => None,
             [rooms] => rooms.iter().position(|&room| room >= length).map(|place| (0, place)),
             _ => self.first_block(length).map(|block| (block, first_with_room(&self.blocks[block], length))),
         };
@@ -104,6 +104,9 @@ impl Bins {
 
     fn first_block(&mut self, length: i64) -> Option<usize> {
         let (class, shortest) = class(length);
+        if class >= self.hints.len() {
+            self.hints.resize(class + 1, 0);
+        }
         let largest = &self.maxima[0];
         let mut block = self.hints[class] as usize;
         while block < largest.len() && largest[block] < shortest {
@@ -149,11 +152,14 @@ impl Bins {
         self.count += 1;
         if bin % BLOCK == 0 {
             if let [rooms] = &self.blocks[..] {
-                self.maxima[0][0] = largest(rooms);
+                self.maxima.push(vec![largest(rooms)]);
             }
             self.blocks.push([FULL; BLOCK]);
         }
         self.blocks[node][bin % BLOCK] = room;
+        if node == 0 {
+            return bin;
+        }
         for level in 0.. {
             if level == self.maxima.len() {
                 if self.maxima[level - 1].len() <= FAN {

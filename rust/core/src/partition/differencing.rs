@@ -169,7 +169,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
     /// Merges the two states that come first until one is left, and returns where it lies.
     fn last_state(&mut self) -> u32 {
         loop {
-            while leading(&self.sets[..self.singles], self.k, self.first()) == self.k {
+            while self.singles >= self.k && leading(&self.sets[..self.singles], self.k, self.first()) == self.k {
                 self.singles -= self.k;
                 self.heap.push(Full::of_run(self.state(self.singles as u32), self.singles));
                 self.work.did(1);
@@ -231,12 +231,12 @@ impl<'a, W: Weight> Differencing<'a, W> {
         self.sort(a);
         self.sort(b);
         let [a, b] = [a.start as usize, b.start as usize];
-        for i in 0..self.k {
-            let [one, other] = [self.sets[a + self.k - 1 - i], self.sets[b + i]];
-            self.sets[a + self.k - 1 - i] = self.joins.join(self.weights, one, other, &mut self.work);
-        }
-        sort::<W>(&mut self.sets[a..][..self.k], &mut self.words);
-        Full::of_run(self.state(a as u32), a)
+        let (before, from_later) = self.sets.split_at_mut(a.max(b));
+        let (earlier, later) = (&mut before[a.min(b)..][..self.k], &mut from_later[..self.k]);
+        let (ours, theirs) = if a < b { (earlier, &*later) } else { (later, &*earlier) };
+        self.joins.join_all(self.weights, ours.iter_mut().rev(), theirs, &mut self.work);
+        sort::<W>(ours, &mut self.words);
+        Full::of_run(ours, a)
     }
 
     /// Single items into a full state that came first of all, as long as it does and singles are next: those that come

@@ -94,6 +94,22 @@ impl Joins {
         Self { log: Vec::with_capacity(items), lists: Lists::new(if W::EXACT { 0 } else { items }) }
     }
 
+    /// As [`join`](Self::join), set by set; the first ones become what comes of it.
+    pub fn join_all<'s, W: Weight>(
+        &mut self,
+        weights: &[W],
+        ours: impl Iterator<Item = &'s mut Set<W>>,
+        theirs: &[Set<W>],
+        work: &mut Work,
+    ) where
+        Set<W>: 's,
+    {
+        self.log.reserve(theirs.len());
+        for (set, &other) in ours.zip(theirs) {
+            *set = self.join(weights, *set, other, work);
+        }
+    }
+
     /// The first set with the items of the second appended.
     pub fn join<W: Weight>(&mut self, weights: &[W], a: Set<W>, b: Set<W>, work: &mut Work) -> Set<W> {
         let ((mut sum, tie), (more, of_other)) = (W::untied(a), W::untied(b));
@@ -128,7 +144,7 @@ impl Joins {
             work.did(1);
             labels[b as usize] = labels[a as usize];
         }
-        Groups::from_labels(&labels, sets.len())
+        Groups::from_labels_and_sizes(&labels, sets.iter().map(|&set| 0..count::<W>(set)).collect())
     }
 
     fn joined<W: Weight>(self, sets: &[Set<W>], items: usize) -> Groups {
