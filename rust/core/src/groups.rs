@@ -2,7 +2,7 @@
 use crate::interrupt::{Work, pieces};
 use crate::{Error, Result, memory};
 use std::num::NonZeroUsize;
-use std::ops::Range;
+use std::ops::{Add, Range};
 
 /// Disjoint groups of item indices, in an order of their own.
 ///
@@ -112,6 +112,29 @@ impl Groups {
             }
         }
         Self::from_labels(&labels, self.len())
+    }
+
+    /// The sum of each group's values, of which every item has one, where it is the same in every order.
+    ///
+    /// Values are read in a row: groups have their items anywhere, and every look would be a miss.
+    pub(crate) fn sums<T: Copy + Default + Add<Output = T>>(&self, values: &[T]) -> Vec<T> {
+        let in_none = self.len() as u32;
+        let mut labels = vec![in_none; values.len()];
+        let mut work = Work::default();
+        for (label, items) in (0..).zip(self.iter()) {
+            work.did(items.len());
+            for &item in items {
+                labels[item as usize] = label;
+            }
+        }
+        let mut sums = vec![T::default(); self.len()];
+        for (&value, &label) in values.iter().zip(&labels) {
+            work.did(1);
+            if let Some(sum) = sums.get_mut(label as usize) {
+                *sum = *sum + value;
+            }
+        }
+        sums
     }
 
     /// The number of groups.

@@ -39,10 +39,10 @@ pub(crate) fn split_bins(bins: &mut Groups, target: usize, lengths: &[i64]) -> R
     if bins.len() >= target {
         return Ok(());
     }
-    let sum = |items: &[u32]| items.iter().map(|&item| lengths[item as usize]).sum::<i64>();
     let longest_first = |&a: &u32, &b: &u32| lengths[b as usize].cmp(&lengths[a as usize]);
-    let mut divisible: BinaryHeap<(i64, usize)> =
-        bins.iter().enumerate().filter(|(_, items)| items.len() > 1).map(|(bin, items)| (sum(items), bin)).collect();
+    let sums = bins.sums(lengths);
+    let divisible = sums.into_iter().enumerate().filter(|&(bin, _)| bins.ranges[bin].len() > 1);
+    let mut divisible: BinaryHeap<(i64, usize)> = divisible.map(|(bin, sum)| (sum, bin)).collect();
     let mut second_half = Vec::new();
     let mut work = Work::default();
     while bins.len() < target {

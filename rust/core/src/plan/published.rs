@@ -75,6 +75,6 @@ fn deal<W: Weight>(micro_batches: &Groups, costs: &[W], request: &Request<'_>) -
         work.did(items.len());
         items.iter().fold(W::default(), |sum, &item| sum + costs[item as usize])
     };
-    let sums: Vec<W> = micro_batches.iter().map(sum).collect();
+    let sums = if W::EXACT { micro_batches.sums(costs) } else { micro_batches.iter().map(sum).collect() };
     partition(&sums, ranks, true, ItemOrder::Ascending)
 }

@@ -1,7 +1,7 @@
 //! The planned steps as flat arrays.
 use crate::Groups;
 use crate::interrupt::Work;
-use crate::steps::Steps;
+use crate::steps::{Steps, gather};
 use std::borrow::Cow;
 
 /// Which samples every rank runs, in which micro-batches; rank by rank, then step by step.
@@ -46,17 +46,18 @@ impl Schedule {
             ..Self::default()
         };
         schedule.micro_batch_offsets.push(0);
+        let tokens = planned.iter().map(|step| step.micro_batches.sums(&gather(lengths, &step.samples)));
+        let tokens: Vec<Vec<i64>> = tokens.collect();
         let mut work = Work::default();
         for rank in 0..dp_size {
-            for (step, range) in planned.iter().zip(&steps.ranges) {
+            for ((step, range), tokens) in planned.iter().zip(&steps.ranges).zip(&tokens) {
                 for &micro_batch in step.ranks.get(rank) {
                     let items = step.micro_batches.get(micro_batch as usize);
                     work.did(8 + 4 * items.len());
                     let start = schedule.samples.len();
                     let samples = items.iter().map(|&item| step.samples[item as usize]);
                     schedule.samples.extend(samples.map(i64::from));
-                    let placed = &schedule.samples[start..];
-                    schedule.micro_batch_tokens.push(placed.iter().map(|&sample| lengths[sample as usize]).sum());
+                    schedule.micro_batch_tokens.push(tokens[micro_batch as usize]);
                     schedule.micro_batch_offsets.push(schedule.samples.len() as i64);
                     if step.samples.len() > range.len() {
                         let is_padding = schedule.is_padding[start..].iter_mut().zip(items);
