@@ -526,6 +526,7 @@ def problems(draw):
         "objective": objective,
         "pipeline_stages": 3 if objective == "pipeline" else 1,
         "effort": draw(st.integers(0, 60)),
+        "max_samples": draw(st.none() | st.integers(1, 9)),
         "on_leftover": draw(st.sampled_from(["drop", "partial"])),
         "on_oversize": draw(st.sampled_from(["drop", "alone"])),
         "on_shortage": draw(st.sampled_from(["repeat", "error"])),

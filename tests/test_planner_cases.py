@@ -90,6 +90,20 @@ class TestCountsThatOneWayOfPackingMeets:
             capped([4] * 5, 10, 1, counts=Counts(exactly=2))
 
 
+class TestACapOnSamples:
+    def test_so_many_and_no_more(self):
+        lengths = [1, 1, 1, 1, 1, 1, 9]
+        free = capped(lengths, 100, 2)
+        assert sorted(free.sample_counts.ravel().tolist()) == [1, 6]
+        three = capped(lengths, 100, 2, max_samples=3)
+        assert three.micro_batches_per_step.tolist() == [2]
+        assert three.sample_counts.max() <= 3
+
+    def test_a_number_of_micro_batches_that_it_forbids_is_refused(self):
+        with pytest.raises(ScheduleError, match=r"counts\.exactly must be at least 4 for step 0, whose samples need 4 "):
+            capped([1] * 7, 100, 1, max_samples=2, counts=Counts(exactly=3))
+
+
 def test_what_cannot_be_even_per_rank_can_be_done_over_ranks():
     """Parts of [10, 10] and [5, 5, 4, 3, 3] at cap 10 on two ranks, which a count by parts refuses."""
     lengths = [10, 10, 5, 5, 4, 3, 3]

@@ -428,6 +428,7 @@ class Caps:
     padded: bool
     amounts: list[int]
     amount_cap: int
+    most_samples: float
 
     @classmethod
     def of(cls, given: Mapping[str, Any], lengths: list[int]) -> Caps | None:
@@ -438,13 +439,16 @@ class Caps:
             ([0] * len(lengths), 0) if extra is None else ([*map(int, np.asarray(extra[0]))], int(extra[1]))
         )
         one, both = pad_to if isinstance(pad_to, tuple) else (pad_to, 1)
-        return cls(lengths, int(given["max_tokens"]), (int(one), int(both)), bool(given["padded"]), amounts, amount_cap)
+        most = float("inf") if given["max_samples"] is None else int(given["max_samples"])
+        pad = (int(one), int(both))
+        return cls(lengths, int(given["max_tokens"]), pad, bool(given["padded"]), amounts, amount_cap, most)
 
     def hold(self, batch: list[int]) -> bool:
         each = [-(-self.lengths[i] // self.pad_to[0]) * self.pad_to[0] for i in batch]
         tokens = len(each) * max(each) if self.padded else sum(each)
         padded = -(-tokens // self.pad_to[1]) * self.pad_to[1]
-        return padded <= self.cap and sum(self.amounts[i] for i in batch) <= self.amount_cap
+        within = padded <= self.cap and sum(self.amounts[i] for i in batch) <= self.amount_cap
+        return within and len(batch) <= self.most_samples
 
 
 def views(schedule: Schedule) -> None:

@@ -313,6 +313,8 @@ def plan(r: Random) -> str:
             options["padded"] = "True"
         if one_in(r, 5):
             options["extra_budget"] = f"({lengths(r, n)}, {number(r, 0, r.choice((5, 300, 50_000)))})"
+        if one_in(r, 5):
+            options["max_samples"] = number(r, 1, 6)
         if one_in(r, 3):
             options["on_shortage"] = pick(r, ("'repeat'", "'repeat'", "'error'"))
         if one_in(r, 5):
@@ -326,7 +328,7 @@ def plan(r: Random) -> str:
 def in_structures(r: Random, options: dict[str, str | None]) -> None:
     """Put some arguments into the structures that hold them, or beside them, and ask for numbers of micro-batches."""
     if one_in(r, 8) and options["max_tokens"] is not None:
-        of_limits = ("max_tokens", "pad_to", "padded", "extra_budget", "on_oversize")
+        of_limits = ("max_tokens", "pad_to", "padded", "extra_budget", "max_samples", "on_oversize")
         options["limits"] = call("Limits", **{name: options.pop(name, None) for name in of_limits})
     if one_in(r, 4):
         counts = {
@@ -359,6 +361,7 @@ def large_plan(r: Random) -> str:
         options["objective"] = pick(r, ("'step'", "'micro-batch'", "'pipeline'"))
         options["padded"] = "True" if one_in(r, 4) else None
         options["extra_budget"] = f"(many({n}, {values})[::-1], 1000)" if one_in(r, 4) else None
+        options["max_samples"] = str(r.choice((1, 2, 9, 1000))) if one_in(r, 4) else None
         options["on_shortage"] = "'repeat'" if one_in(r, 2) else None
     return call("plan", f"many({n}, {values})", **options)
 

@@ -1,4 +1,4 @@
-"""What counts against the cap of a micro-batch: padding, and a second amount."""
+"""What a micro-batch may hold: its cap and what counts against it, a second amount, so many samples."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Limits:
         A micro-batch holds samples × longest tokens against the cap instead of the sum. With ``packing="capped"``.
     extra_budget : (array_like of shape (n,), int), optional
         A second amount per sample, whole numbers >= 0 such as image tokens, and its cap. With ``packing="capped"``.
+    max_samples : int, optional
+        Samples in a micro-batch; any number by default. With ``packing="capped"``.
     on_oversize : {"alone", "drop", "error"}, default "alone"
         A sample above a cap gets a micro-batch of its own, is dropped from its step (and named in
         ``Schedule.dropped``; its rollout still counts in ``Schedule.rollouts_per_step``), or is refused. A step that
@@ -50,6 +52,7 @@ class Limits:
     pad_to: PadTo = 1
     padded: bool = False
     extra_budget: ExtraBudget | None = None
+    max_samples: int | None = None
     on_oversize: OnOversize = "alone"
 
     def __post_init__(self) -> None:
@@ -58,6 +61,7 @@ class Limits:
         own["pad_to"] = as_pad_to(self.pad_to)
         own["padded"] = as_flag(self.padded, "padded")
         own["extra_budget"] = as_extra_budget(self.extra_budget)
+        own["max_samples"] = None if self.max_samples is None else as_count(self.max_samples, "max_samples")
         own["on_oversize"] = as_choice(self.on_oversize, OnOversize, "on_oversize")
 
 

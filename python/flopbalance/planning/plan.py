@@ -57,6 +57,7 @@ class PlanRequest(TypedDict):
     effort: int
     padded: bool
     extra_budget: tuple[Ints, int] | None
+    max_samples: int | None
     carried: Weights | None
     on_leftover: OnLeftover
     on_oversize: OnOversize
@@ -82,6 +83,7 @@ def plan(
     effort: int = EFFORT,
     padded: bool = False,
     extra_budget: ExtraBudget | None = None,
+    max_samples: int | None = None,
     pad_to: PadTo = 1,
     carried: npt.ArrayLike | None = None,
     on_leftover: OnLeftover = "drop",
@@ -134,13 +136,13 @@ def plan(
         More is never worse and takes longer; 0 takes the best start as it is.
     limits : Limits, optional
         What a micro-batch may hold. Its fields are also keywords of their own: `max_tokens`, `pad_to`, `padded`,
-        `extra_budget`, `on_oversize`.
+        `extra_budget`, `max_samples`, `on_oversize`.
     counts : Counts, optional
         How many micro-batches every rank gets; `micro_batch_multiple` is its field `multiple`.
     pipeline : Pipeline, optional
         The pipeline behind each rank, needed for ``objective="pipeline"``; with ``"micro-batch"``, ranks meet at every
         micro-batch and the rows that they make go through it. `pipeline_stages` is its field `stages`.
-    pad_to, padded, extra_budget, on_oversize, pipeline_stages
+    pad_to, padded, extra_budget, max_samples, on_oversize, pipeline_stages
         Fields of `limits` and `pipeline`.
     carried : array_like of shape (dp_size,), optional
         With ``packing="capped"``: what every rank carries from earlier calls, in the unit of costs, numbers >= 0 as
@@ -263,6 +265,7 @@ def as_request(names: Mapping[str, str] = MappingProxyType({}), /, **given: Any)
         "effort": count("effort", minimum=0),
         "padded": as_flag(settings["padded"], name("padded")),
         "extra_budget": as_extra_budget(settings["extra_budget"]),
+        "max_samples": count_or_none("max_samples"),
         "carried": None if carried is None else as_weights(carried, name("carried")),
         "on_leftover": choice("on_leftover", OnLeftover),
         "on_oversize": choice("on_oversize", OnOversize),
@@ -322,6 +325,7 @@ _READ_BY_SOME: dict[str, tuple[object, str]] = {
     "effort": (EFFORT, "capped"),
     "padded": (False, "capped"),
     "extra_budget": (None, "capped"),
+    "max_samples": (None, "capped"),
     "carried": (None, "capped"),
     "on_shortage": ("error", "capped"),
     "pipeline_stages": (1, "pipeline"),

@@ -41,6 +41,7 @@ prop_compose! {
         max_extra in 0_i64..30,
         padded in any::<bool>(),
         two_budgets in any::<bool>(),
+        max_samples in prop::option::of(1_usize..12),
         dp_size in 1_usize..5,
         multiple in 1_usize..3,
         aim in prop::sample::select(vec![Aim::Step, Aim::MicroBatch, Aim::Pipeline(4, 0.001), Aim::PipelinedRows(3, 0.01)]),
@@ -54,7 +55,7 @@ prop_compose! {
             lengths: samples.iter().map(|sample| sample.0).collect(),
             costs: samples.iter().map(cost).collect(),
             extra: two_budgets.then(|| (samples.iter().map(|sample| sample.2).collect(), max_extra)),
-            max_tokens, padded, dp_size, multiple, aim, effort,
+            max_samples, max_tokens, padded, dp_size, multiple, aim, effort,
             ..Case::default()
         }
     }

@@ -114,6 +114,7 @@ fn scenario(family: usize, aim: Aim, tight: bool, count: usize, numbers: &mut Nu
         max_tokens: if tight { cap } else { 4 * cap },
         padded: numbers.below(4) == 0,
         extra: (numbers.below(4) == 0).then_some((extra, 150)),
+        max_samples: None,
         dp_size: if count < 24 { 2 } else { numbers.pick(&[2, 3, 4, 8]) },
         multiple: numbers.pick(&[1, 1, 1, 2]),
         effort: numbers.pick(&[0, 16, 256, 256]),

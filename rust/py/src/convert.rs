@@ -212,6 +212,7 @@ pub struct PlanRequest<'py> {
     effort: u64,
     padded: bool,
     extra_budget: Option<(Ints<'py>, u64)>,
+    max_samples: Option<NonZeroUsize>,
     #[pyo3(default)]
     carried: Option<Numbers<'py>>,
     on_leftover: OnLeftover,
@@ -263,6 +264,7 @@ impl PlanRequest<'_> {
         if let Some((amounts, cap)) = &self.extra_budget {
             capped.extra_budget = Some(core::ExtraBudget { amounts: amounts.as_slice()?, cap: *cap });
         }
+        capped.max_samples = self.max_samples;
         capped.on_shortage = self.on_shortage.0;
         Ok(capped)
     }

@@ -60,7 +60,7 @@ mod tests {
     /// Bins of samples in their order, by both ways.
     fn both_ways(lengths: &[i64], amounts: &[i64], caps: [i64; 2], padded: bool) -> [Vec<u32>; 2] {
         let costs: Vec<u64> = (0..lengths.len() as u64).collect();
-        let caps = Caps { max_tokens: caps[0], padded, extra: Some((amounts, caps[1])) };
+        let caps = Caps { padded, extra: Some((amounts, caps[1])), ..Caps::new(caps[0]) };
         let samples = Samples::new(lengths, &costs, &caps);
         let mut bins = Bins::new(&samples.room);
         let mut loads: Vec<Load> = vec![];

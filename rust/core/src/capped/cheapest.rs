@@ -174,7 +174,7 @@ mod tests {
             steps in prop::collection::vec((0_usize..6, any::<prop::sample::Index>(), any::<bool>()), 0..80),
         ) {
             let costs: Vec<u64> = lengths.iter().map(|&length| length.unsigned_abs() * 7 % 5).collect();
-            let samples = Samples::new(&lengths, &costs, &Caps { max_tokens: 20, padded, extra: None });
+            let samples = Samples::new(&lengths, &costs, &Caps { padded, ..Caps::new(20) });
             let mut row: [Option<Load>; 6] = [None; 6];
             let mut cheapest = Cheapest::new(&samples, row.len());
             for (position, sample, clear) in steps {

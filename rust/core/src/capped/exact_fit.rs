@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_fits_in_one_way_only_is_found() {
-        let caps = Caps { max_tokens: 42, padded: false, extra: None };
+        let caps = Caps::new(42);
         let lengths = [12, 11, 12, 3, 20, 20, 10, 21, 16]; // 125 of 126 tokens
         assert_eq!((count(&lengths, &caps, 3), count(&lengths, &caps, 2)), (Some(3), None));
         let padded = Caps { padded: true, ..caps };
@@ -89,7 +89,7 @@ mod tests {
             (count(&[14, 13, 12, 21, 20], &padded, 2), count(&[14, 13, 12, 21, 22], &padded, 2)),
             (Some(2), None)
         );
-        let both = Caps { max_tokens: 53, padded: false, extra: Some((&[7, 9, 6, 0, 0, 1], 15)) };
+        let both = Caps { extra: Some((&[7, 9, 6, 0, 0, 1], 15)), ..Caps::new(53) };
         assert_eq!(
             (count(&[12, 7, 4, 24, 22, 25], &both, 2), count(&[12, 7, 4, 24, 22, 25], &both, 1)),
             (Some(2), None)
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_search_that_takes_too_long_gives_up() {
-        let caps = Caps { max_tokens: 100, padded: false, extra: None };
+        let caps = Caps::new(100);
         // Thirds of 100 and one: two fit each micro-batch, and the search cannot see that.
         let lengths: Vec<i64> = (0..60).map(|i| 34 + i % 7).collect();
         assert_eq!(count(&lengths, &caps, 29), None);

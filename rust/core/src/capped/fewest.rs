@@ -38,7 +38,8 @@ pub(crate) fn in_fewest_rows(samples: &Samples, mut packed: Vec<MicroBatch>, wid
 ///
 /// **O(n log n)** time.
 pub(crate) fn least(samples: &Samples) -> usize {
-    samples.room.amounts().map(|(amounts, cap)| least_bins(amounts.iter().copied(), cap)).max().unwrap_or(0).max(1)
+    let by_sum = samples.room.amounts().map(|(amounts, cap)| least_bins(amounts.iter().copied(), cap)).max();
+    by_sum.unwrap_or(0).max(samples.room.least_for(samples.len())).max(1)
 }
 
 pub(crate) fn least_bins(amounts: impl Iterator<Item = u64>, cap: u64) -> usize {
@@ -197,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn samples(lengths: &[i64], max_tokens: i64, padded: bool, extra: Option<(&[i64], i64)>) -> Samples {
-        Samples::new(lengths, &vec![1; lengths.len()], &Caps { max_tokens, padded, extra })
+        Samples::new(lengths, &vec![1; lengths.len()], &Caps { padded, extra, ..Caps::new(max_tokens) })
     }
 
     fn plain(lengths: &[i64], max_tokens: i64) -> Samples {

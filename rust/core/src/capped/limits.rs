@@ -10,6 +10,15 @@ pub(crate) struct Caps<'a> {
     pub padded: bool,
     /// A second amount per sample (logits, image tokens) and its cap.
     pub extra: Option<(&'a [i64], i64)>,
+    /// Samples in a micro-batch.
+    pub max_samples: u64,
+}
+
+impl Caps<'_> {
+    /// One cap, on a plain sum.
+    pub fn new(max_tokens: i64) -> Self {
+        Self { max_tokens, padded: false, extra: None, max_samples: u64::MAX }
+    }
 }
 
 /// The caps, and what every sample of one step needs of them and costs.
@@ -20,6 +29,7 @@ pub(crate) struct Room {
     padded: bool,
     extra: Vec<u64>,
     max_extra: u64,
+    max_samples: u64,
 }
 
 /// The share that is a whole cap.
@@ -60,6 +70,7 @@ impl Room {
             padded: limits.padded,
             extra,
             max_extra: max_extra as u64,
+            max_samples: limits.max_samples,
         }
     }
 
@@ -78,13 +89,18 @@ impl Room {
 
     /// The token cap where it is the only limit, on a plain sum.
     pub fn only_cap(&self) -> Option<i64> {
-        (!self.padded && self.extra.is_empty()).then_some(self.max_tokens as i64)
+        (!self.padded && self.extra.is_empty() && self.max_samples == u64::MAX).then_some(self.max_tokens as i64)
     }
 
     /// Every amount of which a micro-batch of two samples or more holds no larger sum than a cap.
     pub fn amounts(&self) -> impl Iterator<Item = (&[u64], u64)> {
         let extra = self.has_extra().then_some((&self.extra[..], self.max_extra));
         std::iter::once((&self.lengths[..], self.max_tokens)).chain(extra)
+    }
+
+    /// No fewer micro-batches have room for so many samples, whatever these need.
+    pub fn least_for(&self, samples: usize) -> usize {
+        (samples as u64).div_ceil(self.max_samples) as usize
     }
 
     pub fn has_extra(&self) -> bool {
@@ -105,11 +121,15 @@ impl Room {
 
     pub fn holds(&self, load: Load) -> bool {
         let tokens = if self.padded { load.samples.saturating_mul(load.longest) } else { load.tokens };
-        load.samples <= 1 || tokens <= self.max_tokens && load.extra <= self.max_extra
+        let within = tokens <= self.max_tokens && load.extra <= self.max_extra && load.samples <= self.max_samples;
+        load.samples <= 1 || within
     }
 
     /// No sample longer than this fits beside `load`; `None` when none does.
     pub fn longest_welcome(&self, load: Load) -> Option<u64> {
+        if load.samples >= self.max_samples {
+            return None;
+        }
         if !self.padded {
             return self.max_tokens.checked_sub(load.tokens);
         }

@@ -1,7 +1,7 @@
 //! Bins of one rank: even ones, for those who only pack.
 use crate::plan::plan;
-use crate::plan::request::{Cap, Capped, ExtraBudget, Objective, Packing, Request};
-use crate::{Bins, Error, Groups, Lengths, Result, Weights, memory, pack};
+use crate::plan::request::{Cap, Capped, Objective, Packing, Request};
+use crate::{Bins, Error, Groups, Lengths, Result, Weights, pack};
 use std::num::NonZeroUsize;
 
 /// Packs samples into bins whose costs are as even as those of the micro-batches of one rank that is planned within the
@@ -28,11 +28,8 @@ pub fn pack_evenly(lengths: Lengths<'_>, costs: &Weights<'_>, how: &Bins) -> Res
     if lengths.is_empty() {
         return pack(lengths, how); // no bins, or too many of them
     }
-    memory::ensure(lengths.len(), size_of::<i64>())?;
-    let ones = vec![1; if how.max_samples.is_some() { lengths.len() } else { 0 }];
     let mut capped = Capped::new(Objective::MicroBatch);
-    capped.counts = how.counts;
-    capped.extra_budget = how.max_samples.map(|most| ExtraBudget { amounts: &ones, cap: most.get() as u64 });
+    (capped.counts, capped.max_samples) = (how.counts, how.max_samples);
     let mut request = Request::new(NonZeroUsize::MIN, Packing::Capped(Cap::new(how.max_tokens), capped));
     request.micro_batch_multiple = how.multiple;
     let schedule = plan(lengths, costs, &request).map_err(of_bins)?;

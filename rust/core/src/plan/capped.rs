@@ -105,7 +105,8 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
         let amounts =
             |of_all: &[i64], cap: i64| least_bins(gather(of_all, samples).iter().map(|&one| one as u64), cap as u64);
         let by_extra = limits.extra.as_ref().map_or(0, |(of_all, cap)| amounts(of_all, *cap));
-        let packed = amounts(&limits.tokens, limits.max_tokens).max(by_extra);
+        let by_count = (samples.len() as u64).div_ceil(self.how.most_samples()) as usize;
+        let packed = amounts(&limits.tokens, limits.max_tokens).max(by_extra).max(by_count);
         let fits = packed <= exactly.get().saturating_mul(self.request.dp_size.get());
         if fits { Ok(()) } else { Err(self.too_few(step, packed, true)) }
     }
@@ -116,11 +117,12 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
         Error::TooFewMicroBatches { step, exactly, dp_size, packed, is_bound, multiple: self.multiple }
     }
 
-    /// Why more micro-batches are needed than the limits do, if they are.
+    /// What was asked for, if that is why so many micro-batches are needed, and not the limits and the ranks.
     fn asked_for(&self, packed: usize) -> Option<(&'static str, usize)> {
-        let Counts { exactly, at_least, .. } = self.how.counts;
-        let least = exactly.map(|exactly| ("exactly", exactly.get())).or(Some(("at_least", at_least.get())));
-        least.filter(|&(_, count)| count.saturating_mul(self.request.dp_size.get()) > packed)
+        let (Counts { exactly, at_least, .. }, dp_size) = (self.how.counts, self.request.dp_size.get());
+        let by_limits = packed.div_ceil(dp_size).div_ceil(self.multiple).saturating_mul(self.multiple);
+        let exactly = exactly.map(|exactly| ("exactly", exactly.get()));
+        exactly.or_else(|| (at_least.get() > by_limits).then_some(("at_least", at_least.get())))
     }
 
     fn peak(&self) -> usize {
@@ -153,6 +155,7 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
                 max_tokens: *max_tokens,
                 padded: self.how.padded,
                 extra: extra.as_ref().map(|(amounts, cap)| (&amounts[..], *cap)),
+                max_samples: self.how.most_samples(),
             },
             dp_size: self.request.dp_size.get(),
             multiple: self.multiple,

@@ -126,6 +126,8 @@ pub struct Capped<'a> {
     pub padded: bool,
     /// A second amount of every sample, with a cap of its own.
     pub extra_budget: Option<ExtraBudget<'a>>,
+    /// Samples in a micro-batch; any number when `None`.
+    pub max_samples: Option<NonZeroUsize>,
     /// What every rank carries from before, in the unit of costs; nothing when `None`. The rank that carries the least
     /// gets the heaviest part of the first step.
     pub carried: Option<&'a Weights<'a>>,
@@ -148,10 +150,16 @@ impl Capped<'_> {
             micro_batch_overhead: None,
             padded: false,
             extra_budget: None,
+            max_samples: None,
             carried: None,
             effort: Self::EFFORT,
             on_shortage: OnShortage::Error,
         }
+    }
+
+    /// Samples in a micro-batch, at most.
+    pub(crate) fn most_samples(&self) -> u64 {
+        self.max_samples.map_or(u64::MAX, |most| most.get() as u64)
     }
 }
 

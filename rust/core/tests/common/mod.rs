@@ -37,6 +37,8 @@ pub struct Case {
     pub padded: bool,
     /// A second amount per sample and its cap.
     pub extra: Option<(Vec<i64>, i64)>,
+    /// Samples in a micro-batch.
+    pub max_samples: Option<usize>,
     pub dp_size: usize,
     pub multiple: usize,
     pub aim: Aim,
@@ -69,6 +71,7 @@ impl Default for Case {
             max_tokens: 0,
             padded: false,
             extra: None,
+            max_samples: None,
             dp_size: 2,
             multiple: 1,
             aim: Aim::Step,
@@ -94,6 +97,7 @@ impl Case {
         capped.padded = self.padded;
         capped.extra_budget =
             self.extra.as_ref().map(|(amounts, cap)| ExtraBudget { amounts, cap: cap.unsigned_abs() });
+        capped.max_samples = self.max_samples.map(count);
         capped.effort = self.effort;
         capped.on_shortage = if self.repeat { OnShortage::Repeat } else { OnShortage::Error };
         let cap = Cap::new(NonZeroU64::new(self.max_tokens.unsigned_abs()).expect("caps are at least 1"));
@@ -123,7 +127,8 @@ impl Case {
         let longest = samples.iter().map(|&sample| self.lengths[sample as usize]).max().unwrap_or(0);
         let tokens = if self.padded { longest * samples.len() as i64 } else { sum(&self.lengths) };
         let extra = self.extra.as_ref().is_none_or(|(amounts, cap)| sum(amounts) <= *cap);
-        samples.len() == 1 || tokens <= self.max_tokens && extra
+        let count = self.max_samples.is_none_or(|most| samples.len() <= most);
+        samples.len() == 1 || tokens <= self.max_tokens && extra && count
     }
 
     fn cost(&self, micro_batch: &[u32]) -> u64 {
