@@ -635,6 +635,7 @@ class TestCoreBoundary:
         "effort": 128,
         "padded": False,
         "extra_budget": None,
+        "max_samples": None,
         "on_leftover": "drop",
         "on_oversize": "alone",
         "on_shortage": "error",

@@ -100,7 +100,9 @@ class TestACapOnSamples:
         assert three.sample_counts.max() <= 3
 
     def test_a_number_of_micro_batches_that_it_forbids_is_refused(self):
-        with pytest.raises(ScheduleError, match=r"counts\.exactly must be at least 4 for step 0, whose samples need 4 "):
+        with pytest.raises(
+            ScheduleError, match=r"counts\.exactly must be at least 4 for step 0, whose samples need 4 "
+        ):
             capped([1] * 7, 100, 1, max_samples=2, counts=Counts(exactly=3))
 
 

@@ -14,6 +14,7 @@ pub(crate) struct Caps<'a> {
     pub max_samples: u64,
 }
 
+#[cfg(test)]
 impl Caps<'_> {
     /// One cap, on a plain sum.
     pub fn new(max_tokens: i64) -> Self {
