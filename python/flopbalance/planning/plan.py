@@ -183,9 +183,8 @@ def plan(
 
     ``packing="capped"`` never puts two samples or more above the cap, and makes no more micro-batches than first
     fit decreasing needs, rounded up for the ranks (a pipeline, a `micro_batch_overhead`, or one rank, whose
-    micro-batches are made even, may have more). It is a descent from several starts and need not find the optimum:
-    with lengths L = 8, 8, 34, 77, 60, 48, costs 100 L + L², a cap of 115 and two ranks it ends at 20,733 for
-    ``objective="micro-batch"`` where 19,049 is possible.
+    micro-batches are made even, may have more). It is a descent from several starts and need not find the optimum;
+    steps of up to 12 samples whose ranks are no pipelines are searched through, as far as some thousand trials get.
 
     Examples
     --------

@@ -3,8 +3,10 @@ use crate::Groups;
 use crate::capped::StepProblem;
 use crate::capped::anneal::{PROPOSALS, anneal};
 use crate::capped::clock::Clock;
+use crate::capped::exact_plan::{Ends, exact_plan};
 use crate::capped::level_ranks::{Ranks, level_ranks};
 use crate::capped::level_rows::{Rows, sort_into_rows};
+use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
 use crate::capped::trade::Search;
 use crate::partition::{ItemOrder, partition};
@@ -61,6 +63,23 @@ impl Draft {
             let mut clock = Clock::of(problem);
             level_ranks(search, &mut self.batches, &mut self.ranks, &mut clock);
             self.time = self.ranks.time(&self.batches, &mut clock);
+        }
+    }
+
+    /// The shortest of all, where samples are few and ranks are no pipelines.
+    pub fn exact(self, problem: &StepProblem<'_>, samples: &Samples) -> Self {
+        if problem.objective.pipeline().is_some() {
+            return self;
+        }
+        let count = self.batches.len();
+        let load = |&position: &u32| self.batches[position as usize].load;
+        let loads: Vec<Load> = self.ranks.iter().flatten().map(load).collect();
+        if problem.in_rows() {
+            let rows = exact_plan(samples, loads, Ends::InRows(problem.width(count)));
+            rows.map_or(self, |batches| Self::new(batches, problem))
+        } else {
+            let on_ranks = exact_plan(samples, loads, Ends::OnRanks(count / problem.dp_size));
+            on_ranks.map_or(self, |batches| Self::in_order(batches, problem))
         }
     }
 

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 /// Samples of a step that is small.
 const MOST_SAMPLES: usize = 64;
 
-/// Samples that are placed before the search gives up, so that it takes some milliseconds at most.
-const MOST_PLACED: usize = 1 << 14;
+/// Samples that are placed before the search gives up: more find hardly more, and most searches are for nothing.
+const MOST_PLACED: usize = 1 << 10;
 
 /// A packing into `count` micro-batches at most, where one is found in time.
 pub(crate) fn exact_fit(samples: &Samples, count: usize) -> Option<Vec<MicroBatch>> {

@@ -20,6 +20,7 @@ mod draft;
 mod drafts;
 mod even_samples;
 mod exact_fit;
+mod exact_plan;
 mod fewest;
 mod level_ranks;
 mod level_rows;
@@ -196,6 +197,9 @@ pub(crate) fn plan_step(problem: &StepProblem<'_>, least_first: &[usize]) -> Res
     }
     if in_rows {
         best = anneal(best, problem.effort - effort);
+    }
+    if problem.effort > EFFORT_OF_DESCENT {
+        best = best.map(|draft| draft.exact(problem, &samples));
     }
     Ok(best.map_or_else(Groups::default, |draft| draft.groups(problem, &samples, least_first)))
 }

@@ -263,7 +263,7 @@ impl<'a, W: Weight> Differencing<'a, W> {
         let mut open = HeapAndRun::new(sets, full.heap as usize, &mut self.words);
         let mut lead = taking.take_in(&mut open, full.lead, most);
         let mut heap = open.heap();
-        if taking.is_worth_filing(lead) {
+        if singles - taking.singles.len() >= most && taking.is_worth_filing(lead) {
             let mut calendar = Calendar::<W>::new(sets);
             lead = taking.take_in(&mut calendar, lead, usize::MAX);
             sets.iter_mut().zip(calendar.into_sets()).for_each(|(to, set)| *to = set);
