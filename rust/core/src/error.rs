@@ -306,14 +306,14 @@ pub enum Error {
         step: usize,
         /// Micro-batches per rank that were asked for.
         exactly: usize,
+        /// The fewest per rank that may be asked for.
+        least: usize,
         /// Data-parallel ranks.
         dp_size: usize,
         /// Micro-batches of all ranks: as few as were found to do, or no more than there must be.
         packed: usize,
         /// Whether there must be so many, as a bound shows.
         is_bound: bool,
-        /// Micro-batches per rank come in multiples of this.
-        multiple: usize,
     },
     /// Samples that do not fit into as many bins as were asked for.
     TooFewBins {
@@ -589,12 +589,11 @@ impl Error {
                 name("micro_batch_multiple"),
                 dp_size.saturating_mul(*micro_batch_multiple)
             ),
-            Self::TooFewMicroBatches { step, exactly, dp_size, packed, is_bound, multiple } => write!(
+            Self::TooFewMicroBatches { step, exactly, least, dp_size, packed, is_bound } => write!(
                 f,
-                "{} must be at least {} for step {step}, whose samples {} {packed} micro-batches of {} = {dp_size} ranks, \
+                "{} must be at least {least} for step {step}, whose samples {} {packed} micro-batches of {} = {dp_size} ranks, \
                  got {exactly}",
                 name("exactly"),
-                packed.div_ceil(*dp_size).div_ceil(*multiple).saturating_mul(*multiple),
                 if *is_bound { "need" } else { "were packed into no fewer than" },
                 name("dp_size")
             ),

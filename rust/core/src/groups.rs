@@ -55,6 +55,26 @@ impl Groups {
         Self { items, ranges }
     }
 
+    /// Adds a group behind the others.
+    pub(crate) fn push(&mut self, items: impl IntoIterator<Item = u32>) {
+        let start = self.items.len() as u32;
+        self.items.extend(items);
+        self.ranges.push(start..self.items.len() as u32);
+    }
+
+    /// The number of the group of every item below `bound`; that of an item in none is `len()`.
+    pub(crate) fn labels(&self, bound: usize) -> Vec<u32> {
+        let mut labels = vec![self.len() as u32; bound];
+        let mut work = Work::default();
+        for (label, items) in (0..).zip(self.iter()) {
+            work.did(items.len());
+            for &item in items {
+                labels[item as usize] = label;
+            }
+        }
+        labels
+    }
+
     /// Groups from indices below `bound`, each once at most, and the sizes of the groups.
     ///
     /// Computes in **O(n + bound)** time.
@@ -103,31 +123,16 @@ impl Groups {
             }
             return self;
         }
-        let mut labels = vec![0; bound];
-        let mut work = Work::default();
-        for (label, items) in (0..).zip(self.iter()) {
-            work.did(items.len());
-            for &item in items {
-                labels[item as usize] = label;
-            }
-        }
-        Self::from_labels(&labels, self.len())
+        Self::from_labels(&self.labels(bound), self.len())
     }
 
     /// The sum of each group's values, of which every item has one, where it is the same in every order.
     ///
     /// Values are read in a row: groups have their items anywhere, and every look would be a miss.
     pub(crate) fn sums<T: Copy + Default + Add<Output = T>>(&self, values: &[T]) -> Vec<T> {
-        let in_none = self.len() as u32;
-        let mut labels = vec![in_none; values.len()];
-        let mut work = Work::default();
-        for (label, items) in (0..).zip(self.iter()) {
-            work.did(items.len());
-            for &item in items {
-                labels[item as usize] = label;
-            }
-        }
+        let labels = self.labels(values.len());
         let mut sums = vec![T::default(); self.len()];
+        let mut work = Work::default();
         for (&value, &label) in values.iter().zip(&labels) {
             work.did(1);
             if let Some(sum) = sums.get_mut(label as usize) {

@@ -3,7 +3,7 @@ use crate::Groups;
 use crate::capped::StepProblem;
 use crate::capped::anneal::{PROPOSALS, anneal};
 use crate::capped::clock::Clock;
-use crate::capped::exact_plan::{Ends, exact_plan};
+use crate::capped::exact_plan::{Ends, FEW, exact_plan};
 use crate::capped::level_ranks::{Ranks, level_ranks};
 use crate::capped::level_rows::{Rows, sort_into_rows};
 use crate::capped::limits::Load;
@@ -66,19 +66,19 @@ impl Draft {
         }
     }
 
-    /// The shortest of all, where samples are few and ranks are no pipelines.
+    /// The shortest of all, where samples are [`FEW`] and ranks are no pipelines.
     pub fn exact(self, problem: &StepProblem<'_>, samples: &Samples) -> Self {
-        if problem.objective.pipeline().is_some() {
+        if samples.len() > FEW || problem.objective.pipeline().is_some() {
             return self;
         }
         let count = self.batches.len();
         let load = |&position: &u32| self.batches[position as usize].load;
         let loads: Vec<Load> = self.ranks.iter().flatten().map(load).collect();
         if problem.in_rows() {
-            let rows = exact_plan(samples, loads, Ends::InRows(problem.width(count)));
+            let rows = exact_plan(samples, &loads, Ends::InRows(problem.width(count)));
             rows.map_or(self, |batches| Self::new(batches, problem))
         } else {
-            let on_ranks = exact_plan(samples, loads, Ends::OnRanks(count / problem.dp_size));
+            let on_ranks = exact_plan(samples, &loads, Ends::OnRanks(count / problem.dp_size));
             on_ranks.map_or(self, |batches| Self::in_order(batches, problem))
         }
     }
@@ -122,12 +122,10 @@ impl Draft {
                 part.sort_by_key(|&position| Reverse((cost(position), position)));
             }
             for position in part {
-                let start = groups.items.len();
-                groups.items.extend(
-                    self.batches[position as usize].samples.iter().map(|&sample| samples.original[sample as usize]),
-                );
-                groups.items[start..].sort_unstable();
-                groups.ranges.push(start as u32..groups.items.len() as u32);
+                let of_batch = self.batches[position as usize].samples.iter();
+                let mut of_batch: Vec<u32> = of_batch.map(|&sample| samples.original[sample as usize]).collect();
+                of_batch.sort_unstable();
+                groups.push(of_batch);
             }
         }
         groups

@@ -1,7 +1,6 @@
 //! Starts of the search, each with as many micro-batches as its objective may want.
 use crate::capped::StepProblem;
 use crate::capped::cheapest::Cheapest;
-
 use crate::capped::draft::Draft;
 use crate::capped::objective::WholeObjective;
 use crate::capped::ramps::pipeline_drafts;
@@ -55,12 +54,7 @@ pub(crate) fn drafts(
 /// Karmarkar–Karp by cost into so many parts, where all keep the limits: as even as can be where caps are loose.
 pub(crate) fn parts_by_cost(samples: &Samples, count: usize) -> Option<Vec<MicroBatch>> {
     let costs: Vec<u64> = (0..samples.len() as u32).map(|sample| samples.cost(sample)).collect();
-    let mut labels = vec![0; samples.len()];
-    for (label, part) in (0..).zip(partition(&costs, count, false, ItemOrder::Ascending).iter()) {
-        for &sample in part {
-            labels[sample as usize] = label;
-        }
-    }
+    let labels = partition(&costs, count, false, ItemOrder::Ascending).labels(samples.len());
     let batches = samples.batches(&labels, count);
     let keep = |batch: &MicroBatch| !batch.samples.is_empty() && samples.room.holds(batch.load);
     batches.iter().all(keep).then_some(batches)

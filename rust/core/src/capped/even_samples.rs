@@ -43,9 +43,7 @@ pub(super) fn plan_even_samples(problem: &StepProblem<'_>, least_first: &[usize]
     }
     let mut planned = Groups::default();
     for micro_batch in of_ranks.iter().flat_map(Groups::iter) {
-        let start = planned.items.len() as u32;
-        planned.items.extend(micro_batch);
-        planned.ranges.push(start..planned.items.len() as u32);
+        planned.push(micro_batch.iter().copied());
     }
     Ok(planned)
 }

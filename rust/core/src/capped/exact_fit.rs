@@ -2,7 +2,7 @@
 //! micro-batch with room, and into the next fullest once that has led nowhere.
 use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
-use crate::interrupt::Work;
+use crate::capped::trials::Trials;
 use std::cmp::Reverse;
 
 /// Samples of a step that is small.
@@ -23,50 +23,18 @@ pub(crate) fn exact_fit(samples: &Samples, count: usize) -> Option<Vec<MicroBatc
     } else {
         largest_first.sort_by_key(|&sample| (Reverse(room.length(sample)), sample));
     }
-    let loads = vec![Load::default(); count];
-    let mut search = ExactFit { samples, largest_first, loads, labels: vec![0; samples.len()], left: MOST_PLACED };
-    let found = search.place(0);
-    found.then(|| {
-        let batches = samples.batches(&search.labels, count);
+    let mut trials = Trials::new(samples, count, MOST_PLACED);
+    place(&mut trials, &largest_first).then(|| {
+        let batches = samples.batches(&trials.labels, count);
         batches.into_iter().filter(|batch| !batch.samples.is_empty()).collect()
     })
 }
 
-struct ExactFit<'a> {
-    samples: &'a Samples,
-    largest_first: Vec<u32>,
-    loads: Vec<Load>,
-    /// The micro-batch of every sample that is placed.
-    labels: Vec<u32>,
-    left: usize,
-}
-
-impl ExactFit<'_> {
-    /// Places all samples from one on; `false` where they have no room or the search gives up.
-    fn place(&mut self, next: usize) -> bool {
-        let Some(&sample) = self.largest_first.get(next) else { return true };
-        let mut work = Work::default();
-        work.did(self.loads.len());
-        let with_room = |&position: &usize| self.samples.accepts(self.loads[position], sample);
-        let mut positions: Vec<usize> = (0..self.loads.len()).filter(with_room).collect();
-        let contents = |position: usize| self.loads[position].contents();
-        positions.sort_by_key(|&position| (Reverse(contents(position)), position));
-        positions.dedup_by_key(|&mut position| contents(position)); // as good as one another
-        for position in positions {
-            if self.left == 0 {
-                return false;
-            }
-            self.left -= 1;
-            let before = self.loads[position];
-            self.loads[position] = self.samples.room.with(before, sample);
-            self.labels[sample as usize] = position as u32;
-            if self.place(next + 1) {
-                return true;
-            }
-            self.loads[position] = before;
-        }
-        false
-    }
+/// Places all of these samples; `false` where they have no room or the search gives up.
+fn place(trials: &mut Trials<'_>, largest_first: &[u32]) -> bool {
+    let Some((&sample, others)) = largest_first.split_first() else { return true };
+    let fullest = |loads: &[Load], position: usize| Reverse(loads[position].contents());
+    trials.place(sample, fullest, |trials| place(trials, others))
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //! then into the others, as long as the plan is shorter than the best that is known.
 use crate::capped::limits::Load;
 use crate::capped::samples::{MicroBatch, Samples};
+use crate::capped::trials::Trials;
 
-/// Samples of a step that are few.
-const MOST_SAMPLES: usize = 12;
+/// Samples of a step that is searched through.
+pub(crate) const FEW: usize = 12;
 
 /// Samples that are placed before the search gives up, so that it takes about a millisecond at most.
 const MOST_PLACED: usize = 1 << 12;
@@ -19,44 +20,29 @@ pub(crate) enum Ends {
 }
 
 /// As many micro-batches as there are `loads`, of a shorter plan than these, where there is one and it is found in time; rank
-/// by rank if that is how they end.
-pub(crate) fn exact_plan(samples: &Samples, loads: Vec<Load>, ends: Ends) -> Option<Vec<MicroBatch>> {
-    if samples.len() > MOST_SAMPLES {
-        return None;
-    }
-    let count = loads.len();
-    let mut search = ExactPlan {
-        samples,
-        ends,
-        loads,
-        costs: vec![],
-        labels: vec![0; samples.len()],
-        shortest: (0, None),
-        left: MOST_PLACED,
-    };
-    search.shortest.0 = search.time();
-    search.loads.fill(Load::default());
-    search.place(samples.len());
-    search.shortest.1.map(|labels| samples.batches(&labels, count))
+/// by rank if that is how they end. For [`FEW`] samples.
+pub(crate) fn exact_plan(samples: &Samples, loads: &[Load], ends: Ends) -> Option<Vec<MicroBatch>> {
+    let mut shortest = Shortest { ends, time: u64::MAX, labels: None, costs: vec![] };
+    shortest.time = shortest.time_of(loads);
+    shortest.search(&mut Trials::new(samples, loads.len(), MOST_PLACED), samples.len());
+    shortest.labels.map(|labels| samples.batches(&labels, loads.len()))
 }
 
-struct ExactPlan<'a> {
-    samples: &'a Samples,
+/// The best plan so far.
+struct Shortest {
     ends: Ends,
-    loads: Vec<Load>,
+    time: u64,
+    /// The micro-batch of every sample, if the search found it.
+    labels: Option<Vec<u32>>,
+    /// Room to sort in.
     costs: Vec<u64>,
-    /// The micro-batch of every sample that is placed.
-    labels: Vec<u32>,
-    /// The time of the best plan, and its labels if it was found here.
-    shortest: (u64, Option<Vec<u32>>),
-    left: usize,
 }
 
-impl ExactPlan<'_> {
-    /// Of the plan so far, which samples can only lengthen.
-    fn time(&mut self) -> u64 {
+impl Shortest {
+    /// Of a plan of some samples, which more can only lengthen.
+    fn time_of(&mut self, loads: &[Load]) -> u64 {
         self.costs.clear();
-        self.costs.extend(self.loads.iter().map(|load| load.cost));
+        self.costs.extend(loads.iter().map(|load| load.cost));
         match self.ends {
             Ends::InRows(width) => {
                 self.costs.sort_unstable();
@@ -66,48 +52,34 @@ impl ExactPlan<'_> {
         }
     }
 
-    /// What tells micro-batches apart that are not as good as one another: their loads, and those of their ranks.
-    fn kind(&self, position: usize) -> Vec<(u64, [u64; 4])> {
-        let kind = |load: &Load| (load.cost, load.contents());
-        let mut kinds = vec![kind(&self.loads[position])];
-        if let Ends::OnRanks(count) = self.ends {
-            let start = position - position % count;
-            kinds.extend(self.loads[start..start + count].iter().map(kind));
-            kinds[1..].sort_unstable();
-        }
-        kinds
-    }
-
-    /// Places the cheapest so many samples.
-    fn place(&mut self, count: usize) {
-        let empty = self.loads.iter().filter(|load| load.samples == 0).count();
+    /// Places the cheapest `count` samples; never says that this is an end, since a shorter plan may come.
+    fn search(&mut self, trials: &mut Trials<'_>, count: usize) -> bool {
+        let empty = trials.loads.iter().filter(|load| load.samples == 0).count();
         let Some(sample) = count.checked_sub(1).map(|sample| sample as u32) else {
             if empty == 0 {
-                self.shortest = (self.time(), Some(self.labels.clone()));
+                (self.time, self.labels) = (self.time_of(&trials.loads), Some(trials.labels.clone()));
             }
-            return;
+            return false;
         };
         if empty > count {
-            return;
+            return false;
         }
-        let with_room = (0..self.loads.len()).filter(|&position| self.samples.accepts(self.loads[position], sample));
-        let mut positions: Vec<_> = with_room.map(|position| (self.kind(position), position)).collect();
-        positions.sort_unstable();
-        positions.dedup_by(|(one, _), (other, _)| one == other);
-        for (_, position) in positions {
-            if self.left == 0 {
-                return;
-            }
-            self.left -= 1;
-            let before = self.loads[position];
-            self.loads[position] = self.samples.room.with(before, sample);
-            self.labels[sample as usize] = position as u32;
-            if self.time() < self.shortest.0 {
-                self.place(count - 1);
-            }
-            self.loads[position] = before;
-        }
+        let ends = self.ends;
+        let kind = |loads: &[Load], position: usize| kind(loads, position, ends);
+        trials.place(sample, kind, |trials| self.time_of(&trials.loads) < self.time && self.search(trials, count - 1))
     }
+}
+
+/// What tells micro-batches apart that are not as good as one another: their loads, and those of their ranks.
+fn kind(loads: &[Load], position: usize, ends: Ends) -> Vec<(u64, [u64; 4])> {
+    let kind = |load: &Load| (load.cost, load.contents());
+    let mut kinds = vec![kind(&loads[position])];
+    if let Ends::OnRanks(count) = ends {
+        let start = position - position % count;
+        kinds.extend(loads[start..start + count].iter().map(kind));
+        kinds[1..].sort_unstable();
+    }
+    kinds
 }
 
 #[cfg(test)]
@@ -128,7 +100,8 @@ mod tests {
     }
 
     fn better(samples: &Samples, given: &[MicroBatch], ends: Ends) -> Option<u64> {
-        exact_plan(samples, given.iter().map(|batch| batch.load).collect(), ends).map(|batches| time(&batches, ends))
+        exact_plan(samples, &given.iter().map(|batch| batch.load).collect::<Vec<_>>(), ends)
+            .map(|batches| time(&batches, ends))
     }
 
     /// The shortest plan of all labellings, `u64::MAX` where none keeps the limits.

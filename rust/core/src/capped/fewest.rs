@@ -33,16 +33,27 @@ pub(crate) fn in_fewest_rows(samples: &Samples, mut packed: Vec<MicroBatch>, wid
     packed
 }
 
-/// No packing has fewer micro-batches. Samples above half a cap never share one; what they leave of it is of no use to samples
-/// that need more, wherever one draws that line (Martello and Toth's bound L2, for either cap).
-///
-/// **O(n log n)** time.
+/// No packing of the samples has fewer micro-batches.
 pub(crate) fn least(samples: &Samples) -> usize {
-    let by_sum = samples.room.amounts().map(|(amounts, cap)| least_bins(amounts.iter().copied(), cap)).max();
-    by_sum.unwrap_or(0).max(samples.room.least_for(samples.len())).max(1)
+    let amounts = samples.room.amounts().map(|(amounts, cap)| (amounts.iter().copied(), cap));
+    least_batches(samples.len(), samples.room.max_samples(), amounts)
 }
 
-pub(crate) fn least_bins(amounts: impl Iterator<Item = u64>, cap: u64) -> usize {
+/// No packing has fewer micro-batches of so many samples at most, and of amounts with a cap each. Samples above half a cap
+/// never share one; what they leave of it is of no use to samples that need more, wherever one draws that line (Martello and
+/// Toth's bound L2, for every cap).
+///
+/// **O(n log n)** time.
+pub(crate) fn least_batches<A: Iterator<Item = u64>>(
+    samples: usize,
+    max_samples: u64,
+    amounts: impl Iterator<Item = (A, u64)>,
+) -> usize {
+    let by_count = (samples as u64).div_ceil(max_samples) as usize;
+    amounts.map(|(amounts, cap)| least_bins(amounts, cap)).fold(by_count.max(1), usize::max)
+}
+
+fn least_bins(amounts: impl Iterator<Item = u64>, cap: u64) -> usize {
     let mut descending: Vec<u64> = amounts.collect();
     descending.sort_unstable_by_key(|&amount| Reverse(amount));
     let sums: Vec<u128> = std::iter::once(0)

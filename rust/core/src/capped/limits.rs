@@ -99,9 +99,8 @@ impl Room {
         std::iter::once((&self.lengths[..], self.max_tokens)).chain(extra)
     }
 
-    /// No fewer micro-batches have room for so many samples, whatever these need.
-    pub fn least_for(&self, samples: usize) -> usize {
-        (samples as u64).div_ceil(self.max_samples) as usize
+    pub fn max_samples(&self) -> u64 {
+        self.max_samples
     }
 
     pub fn has_extra(&self) -> bool {

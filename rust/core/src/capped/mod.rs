@@ -31,6 +31,7 @@ mod rooms;
 mod samples;
 mod starts;
 mod trade;
+mod trials;
 
 use crate::interrupt::Work;
 use crate::{Capped, Counts, Groups};
@@ -38,7 +39,7 @@ use anneal::PROPOSALS;
 use draft::Draft;
 use drafts::{STARTS, drafts};
 use even_samples::plan_even_samples;
-pub(crate) use fewest::least_bins;
+pub(crate) use fewest::least_batches;
 use fewest::{in_fewest_rows, least};
 pub(crate) use limits::Caps;
 pub(crate) use objective::WholeObjective;

@@ -23,7 +23,6 @@ use super::sort::{ascending, in_order};
 use crate::groups::Groups;
 use crate::interrupt::Work;
 use crate::weights::Weight;
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// As [`karmarkar_karp`](super::karmarkar_karp), for `1 <= k <= weights.len()` that fits the mode.
@@ -45,69 +44,37 @@ pub(crate) fn partition<W: Weight>(weights: &[W], k: usize, equal_size: bool, or
 }
 
 /// What states are compared by: of two, the one with the larger spread comes first, then the one with the larger first set.
-#[derive(Clone, Copy)]
-struct Lead<W: Weight> {
-    spread: W,
-    largest: Set<W>,
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Lead<S> {
+    /// As a set of no item.
+    spread: S,
+    largest: S,
 }
 
-/// A state without an empty set. Its k sets lie in a row from `start` on: so many as a heap, then an ascending run.
-#[derive(Clone, Copy)]
-struct Full<W: Weight> {
-    lead: Lead<W>,
+impl<S: Copy> Lead<S> {
+    /// Of a partial state.
+    fn of_single<W: Weight<Tied = S>>(set: S) -> Self {
+        Self { spread: sum::<W>(set).tied(0), largest: set }
+    }
+
+    fn of_sets<W: Weight<Tied = S>>(largest: S, lightest: S) -> Self {
+        Self { spread: (sum::<W>(largest) - sum::<W>(lightest)).tied(0), largest }
+    }
+}
+
+/// A state without an empty set. Its k sets lie in a row from `start` on, which no other shares: so many as a heap, then an
+/// ascending run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Full<S> {
+    lead: Lead<S>,
     start: u32,
     heap: u32,
 }
 
-impl<W: Weight> Lead<W> {
-    /// Of a partial state.
-    fn of_single(set: Set<W>) -> Self {
-        Self { spread: sum::<W>(set), largest: set }
-    }
-
-    fn of_sets(largest: Set<W>, lightest: Set<W>) -> Self {
-        Self { spread: sum::<W>(largest) - sum::<W>(lightest), largest }
-    }
-}
-
-impl<W: Weight> Full<W> {
+impl<S: Copy> Full<S> {
     /// Of sets in ascending order.
-    fn of_run(sets: &[Set<W>], start: usize) -> Self {
-        Self { lead: Lead::of_sets(sets[sets.len() - 1], sets[0]), start: start as u32, heap: 0 }
-    }
-}
-
-impl<W: Weight> PartialEq for Lead<W> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl<W: Weight> Eq for Lead<W> {}
-impl<W: Weight> PartialOrd for Lead<W> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<W: Weight> Ord for Lead<W> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.spread.order(other.spread).then_with(|| self.largest.cmp(&other.largest))
-    }
-}
-
-impl<W: Weight> PartialEq for Full<W> {
-    fn eq(&self, other: &Self) -> bool {
-        self.lead == other.lead
-    }
-}
-impl<W: Weight> Eq for Full<W> {}
-impl<W: Weight> PartialOrd for Full<W> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<W: Weight> Ord for Full<W> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.lead.cmp(&other.lead)
+    fn of_run<W: Weight<Tied = S>>(sets: &[S], start: usize) -> Self {
+        Self { lead: Lead::of_sets::<W>(sets[sets.len() - 1], sets[0]), start: start as u32, heap: 0 }
     }
 }
 
@@ -120,7 +87,7 @@ struct Differencing<'a, W: Weight> {
     /// Spread and start of the states that nothing has touched yet; the one that comes first is the last.
     untouched: Vec<(W, u32)>,
     /// The others.
-    heap: BinaryHeap<Full<W>>,
+    heap: BinaryHeap<Full<Set<W>>>,
     joins: Joins,
     /// Room for the sets that are taken out of a state, and for sorting.
     taken: Vec<Set<W>>,
@@ -150,14 +117,16 @@ impl<'a, W: Weight> Differencing<'a, W> {
 
     /// Makes full states of singles: of all, or as long as k of them come before the states there are.
     fn first_states(&mut self, equal_size: bool) {
-        let mut first: Option<Lead<W>> = None;
+        let mut first: Option<Lead<Set<W>>> = None;
         let mut spreads = Vec::new();
-        while self.singles >= self.k && (equal_size || leading(&self.sets[..self.singles], self.k, first) == self.k) {
+        while self.singles >= self.k
+            && (equal_size || leading::<W>(&self.sets[..self.singles], self.k, first) == self.k)
+        {
             self.work.did(1);
             self.singles -= self.k;
-            let lead = Full::of_run(self.state(self.singles as u32), self.singles).lead;
-            first = Some(first.map_or(lead, |first| first.max(lead)));
-            spreads.push(lead.spread);
+            let lead = Full::of_run::<W>(self.state(self.singles as u32), self.singles).lead;
+            first = first.max(Some(lead));
+            spreads.push(sum::<W>(lead.spread));
         }
         // Of equal spreads, the earlier state has the larger first set and comes first.
         spreads.reverse();
@@ -169,9 +138,9 @@ impl<'a, W: Weight> Differencing<'a, W> {
     /// Merges the two states that come first until one is left, and returns where it lies.
     fn last_state(&mut self) -> u32 {
         loop {
-            while self.singles >= self.k && leading(&self.sets[..self.singles], self.k, self.first()) == self.k {
+            while self.singles >= self.k && leading::<W>(&self.sets[..self.singles], self.k, self.first()) == self.k {
                 self.singles -= self.k;
-                self.heap.push(Full::of_run(self.state(self.singles as u32), self.singles));
+                self.heap.push(Full::of_run::<W>(self.state(self.singles as u32), self.singles));
                 self.work.did(1);
             }
             let a = self.pop().expect("k singles make the first state, and merging leaves one");
@@ -193,40 +162,40 @@ impl<'a, W: Weight> Differencing<'a, W> {
         }
     }
 
-    fn untouched_comes_first(&self) -> bool {
-        let Some(&(spread, start)) = self.untouched.last() else { return false };
-        let largest = || self.sets[start as usize + self.k - 1];
-        self.heap.peek().is_none_or(|full| match full.lead.spread.order(spread) {
-            Ordering::Equal => full.lead.largest < largest(),
-            order => order.is_lt(),
-        })
+    fn next_untouched(&self) -> Option<Lead<Set<W>>> {
+        let &(spread, start) = self.untouched.last()?;
+        Some(Lead { spread: spread.tied(0), largest: self.sets[start as usize + self.k - 1] })
     }
 
-    /// What the full state that comes first is compared by.
-    fn first(&self) -> Option<Lead<W>> {
-        if self.untouched_comes_first() {
-            let &(spread, start) = self.untouched.last()?;
-            return Some(Lead { spread, largest: self.sets[start as usize + self.k - 1] });
-        }
+    fn next_of_heap(&self) -> Option<Lead<Set<W>>> {
         self.heap.peek().map(|full| full.lead)
     }
 
-    fn pop(&mut self) -> Option<Full<W>> {
+    fn untouched_comes_first(&self) -> bool {
+        self.next_untouched() > self.next_of_heap()
+    }
+
+    /// What the full state that comes first is compared by.
+    fn first(&self) -> Option<Lead<Set<W>>> {
+        self.next_untouched().max(self.next_of_heap())
+    }
+
+    fn pop(&mut self) -> Option<Full<Set<W>>> {
         if self.untouched_comes_first() {
             let (_, start) = self.untouched.pop()?;
-            return Some(Full::of_run(self.state(start), start as usize));
+            return Some(Full::of_run::<W>(self.state(start), start as usize));
         }
         self.heap.pop()
     }
 
-    fn sort(&mut self, full: Full<W>) {
+    fn sort(&mut self, full: Full<Set<W>>) {
         if full.heap > 0 {
             sort::<W>(&mut self.sets[full.start as usize..][..self.k], &mut self.words);
         }
     }
 
     /// Two full states: the i-th heaviest of A takes in the i-th lightest of B.
-    fn merge(&mut self, a: Full<W>, b: Full<W>) -> Full<W> {
+    fn merge(&mut self, a: Full<Set<W>>, b: Full<Set<W>>) -> Full<Set<W>> {
         self.work.did(self.k);
         self.sort(a);
         self.sort(b);
@@ -236,12 +205,12 @@ impl<'a, W: Weight> Differencing<'a, W> {
         let (ours, theirs) = if a < b { (earlier, &*later) } else { (later, &*earlier) };
         self.joins.join_all(self.weights, ours.iter_mut().rev(), theirs, &mut self.work);
         sort::<W>(ours, &mut self.words);
-        Full::of_run(ours, a)
+        Full::of_run::<W>(ours, a)
     }
 
     /// Single items into a full state that came first of all, as long as it does and singles are next: those that come
     /// before it meet its lightest sets, the lightest the heaviest; behind it, they join the lightest one by one.
-    fn absorb(&mut self, full: Full<W>) -> Full<W> {
+    fn absorb(&mut self, full: Full<Set<W>>) -> Full<Set<W>> {
         /// From so many sets on, a state that takes in many singles has them filed in a calendar.
         const MANY: usize = 64;
         if self.singles == 0 {
@@ -276,8 +245,8 @@ impl<'a, W: Weight> Differencing<'a, W> {
 }
 
 /// How many single items, `most` at most, come before a full state, which comes first of all.
-fn leading<W: Weight>(singles: &[Set<W>], most: usize, first: Option<Lead<W>>) -> usize {
-    let leads = |&single: &Set<W>| first.is_none_or(|first| first < Lead::of_single(single));
+fn leading<W: Weight>(singles: &[Set<W>], most: usize, first: Option<Lead<Set<W>>>) -> usize {
+    let leads = |&single: &Set<W>| first.is_none_or(|first| first < Lead::of_single::<W>(single));
     // Nearly always all or few, and the last of all tells.
     if singles.len() >= most && leads(&singles[singles.len() - most]) {
         return most;
@@ -292,7 +261,7 @@ struct Taking<'a, W: Weight> {
     singles: &'a [Set<W>],
     k: usize,
     /// What comes first of the other states.
-    rest: Option<Lead<W>>,
+    rest: Option<Lead<Set<W>>>,
     joins: &'a mut Joins,
     taken: &'a mut Vec<Set<W>>,
     work: &'a mut Work,
@@ -300,10 +269,10 @@ struct Taking<'a, W: Weight> {
 
 impl<W: Weight> Taking<'_, W> {
     /// Takes in single items, as long as the state comes first and they come next, until there are `most`.
-    fn take_in(&mut self, sets: &mut impl Lightest<W>, mut lead: Lead<W>, most: usize) -> Lead<W> {
+    fn take_in(&mut self, sets: &mut impl Lightest<W>, mut lead: Lead<Set<W>>, most: usize) -> Lead<Set<W>> {
         let end = self.singles.len().saturating_sub(most);
         while self.singles.len() > end {
-            let few = leading(self.singles, self.k, Some(lead));
+            let few = leading::<W>(self.singles, self.k, Some(lead));
             if few == self.k || !self.comes_next(lead) {
                 break;
             }
@@ -318,19 +287,19 @@ impl<W: Weight> Taking<'_, W> {
                 lead.largest = lead.largest.max(joined);
                 sets.put(joined);
             }
-            lead = Lead::of_sets(lead.largest, sets.lightest());
+            lead = Lead::of_sets::<W>(lead.largest, sets.lightest());
         }
         lead
     }
 
     /// Whether of all that is left, the state and the heaviest single come first.
-    fn comes_next(&self, lead: Lead<W>) -> bool {
-        let single = self.singles.last().map(|&single| Lead::of_single(single));
+    fn comes_next(&self, lead: Lead<Set<W>>) -> bool {
+        let single = self.singles.last().map(|&single| Lead::of_single::<W>(single));
         single.is_some_and(|single| self.rest.is_none_or(|rest| rest < lead && rest < single))
     }
 
     /// Whether so many more are likely to come that filing the sets pays, and they are heavy enough to spread them.
-    fn is_worth_filing(&self, lead: Lead<W>) -> bool {
+    fn is_worth_filing(&self, lead: Lead<Set<W>>) -> bool {
         let spreads = |&single: &Set<W>| sum::<W>(single).radix_key().is_none_or(|key| key > self.k as u64 / 16);
         self.singles.len() > self.k / 4 && self.singles.last().is_some_and(spreads) && self.comes_next(lead)
     }

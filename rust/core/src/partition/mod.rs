@@ -115,9 +115,7 @@ fn bounded<W: Weight>(weights: &[W], k: usize, order: ItemOrder) -> Groups {
     let parts = partition(&filled, k, true, order);
     let mut groups = Groups::default();
     for part in parts.iter() {
-        let start = groups.items.len() as u32;
-        groups.items.extend(part.iter().filter_map(|&item| item.checked_sub(missing as u32)));
-        groups.ranges.push(start..groups.items.len() as u32);
+        groups.push(part.iter().filter_map(|&item| item.checked_sub(missing as u32)));
     }
     groups
 }

@@ -9,7 +9,7 @@ use super::{ItemOrder, bounded};
 use crate::Groups;
 use crate::interrupt::Work;
 use crate::weights::Weight;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Parts whose item counts differ by at most one, for `1 <= k <= weights.len()`; heaviest first, items ascending.
@@ -39,12 +39,13 @@ const LOOKS_PER_ITEM: usize = 64;
 fn heaviest_to_lightest<W: Weight>(sorted: &[W], k: usize) -> Vec<Vec<u32>> {
     let (all_hold, mut one_more) = (sorted.len() / k, sorted.len() % k);
     let mut parts = vec![Vec::with_capacity(all_hold + 1); k];
-    let mut lightest: BinaryHeap<_> = (0..k as u32).map(|part| Reverse(Sum { sum: W::default(), part })).collect();
+    let mut lightest: BinaryHeap<_> = (0..k).map(|part| Reverse(of_part(W::default(), part))).collect();
     let mut work = Work::default();
     for item in (0..sorted.len() as u32).rev() {
         work.did(1);
-        while let Some(Reverse(Sum { sum, part })) = lightest.pop() {
-            let items = &mut parts[part as usize];
+        while let Some(Reverse(of_lightest)) = lightest.pop() {
+            let (sum, part) = (weight::<W>(of_lightest), part::<W>(of_lightest));
+            let items = &mut parts[part];
             if items.len() == all_hold {
                 if one_more == 0 {
                     continue;
@@ -53,7 +54,7 @@ fn heaviest_to_lightest<W: Weight>(sorted: &[W], k: usize) -> Vec<Vec<u32>> {
             }
             items.push(item);
             if items.len() <= all_hold {
-                lightest.push(Reverse(Sum { sum: sum + sorted[item as usize], part }));
+                lightest.push(Reverse(of_part(sum + sorted[item as usize], part)));
             }
             break;
         }
@@ -65,27 +66,18 @@ fn heaviest_to_lightest<W: Weight>(sorted: &[W], k: usize) -> Vec<Vec<u32>> {
 }
 
 /// The sum of a part; equal ones by number.
-#[derive(Clone, Copy)]
-struct Sum<W> {
-    sum: W,
-    part: u32,
+type Sum<W> = <W as Weight>::Tied;
+
+fn of_part<W: Weight>(sum: W, part: usize) -> Sum<W> {
+    sum.tied(part as u64)
 }
 
-impl<W: Weight> PartialEq for Sum<W> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
+fn part<W: Weight>(sum: Sum<W>) -> usize {
+    W::untied(sum).1 as usize
 }
-impl<W: Weight> Eq for Sum<W> {}
-impl<W: Weight> PartialOrd for Sum<W> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<W: Weight> Ord for Sum<W> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.sum.order(other.sum).then(self.part.cmp(&other.part))
-    }
+
+fn weight<W: Weight>(sum: Sum<W>) -> W {
+    W::untied(sum).0
 }
 
 /// An item of the heavier part, at a place in it, for one of the lighter, or for none where that evens the counts.
@@ -96,7 +88,7 @@ struct Exchange {
 }
 
 /// Parts of items that are in ascending order of weight.
-struct Parts<'a, W> {
+struct Parts<'a, W: Weight> {
     sorted: &'a [W],
     /// The items of each, ascending.
     items: Vec<Vec<u32>>,
@@ -106,14 +98,14 @@ struct Parts<'a, W> {
 
 impl<'a, W: Weight> Parts<'a, W> {
     fn new(sorted: &'a [W], items: Vec<Vec<u32>>) -> Self {
-        let sums = (0..).zip(&items).map(|(part, items)| Sum { sum: sum(sorted, items), part });
+        let sums = items.iter().enumerate().map(|(part, items)| of_part(sum(sorted, items), part));
         let mut sums: Vec<_> = sums.collect();
         sums.sort_unstable();
         Self { sorted, items, sums }
     }
 
     fn largest(&self) -> W {
-        self.sums.last().map_or(W::default(), |last| last.sum)
+        self.sums.last().map_or(W::default(), |&last| weight::<W>(last))
     }
 
     /// Makes the heaviest parts lighter over and over.
@@ -122,13 +114,13 @@ impl<'a, W: Weight> Parts<'a, W> {
         let mut work = Work::default();
         let top = self.sums.len() - 1;
         let (mut heavy, mut light) = (top, 0);
-        while looks > 0 && self.sums[heavy].sum.order(self.largest()).is_eq() {
+        while looks > 0 && weight::<W>(self.sums[heavy]).order(self.largest()).is_eq() {
             if light == heavy {
                 let Some(next) = heavy.checked_sub(1) else { return };
                 (heavy, light) = (next, 0);
                 continue;
             }
-            let both = [heavy, light].map(|place| self.items[self.sums[place].part as usize].len());
+            let both = [heavy, light].map(|place| self.items[part::<W>(self.sums[place])].len());
             looks = looks.saturating_sub(both[0] + both[1]);
             work.did(both[0] + both[1]);
             let exchanged = self.exchange(heavy, light).is_some_and(|exchange| {
@@ -142,12 +134,13 @@ impl<'a, W: Weight> Parts<'a, W> {
     /// The exchange after which the heavier of both is lightest, if that makes it lighter.
     fn exchange(&self, heavy: usize, light: usize) -> Option<Exchange> {
         let [heavy, light] = [heavy, light].map(|place| self.sums[place]);
-        let [gives, takes] = [heavy, light].map(|part| &self.items[part.part as usize]);
+        let [gives, takes] = [heavy, light].map(|sum| &self.items[part::<W>(sum)]);
+        let [heavy, light] = [heavy, light].map(weight::<W>);
         let weight = |item: u32| self.sorted[item as usize];
-        let mut best = (heavy.sum, None);
+        let mut best = (heavy, None);
         let mut first = 0; // of those with which the lighter part stays the lighter one
         for (give, given) in gives.iter().map(|&item| weight(item)).enumerate() {
-            let sums = |taken: W| [heavy.sum - given + taken, light.sum - taken + given];
+            let sums = |taken: W| [heavy - given + taken, light - taken + given];
             let crossed = |taken: W| sums(taken)[1] > sums(taken)[0];
             while first < takes.len() && crossed(weight(takes[first])) {
                 first += 1;
@@ -174,15 +167,15 @@ impl<'a, W: Weight> Parts<'a, W> {
     /// Whether both are lighter now than the heavier was. Sums that round are added up again, which may say otherwise.
     fn carry_out(&mut self, heavy: usize, light: usize, exchange: Exchange) -> bool {
         let before = [heavy, light].map(|place| self.sums[place]);
-        let [heavy, light] = before.map(|sum| sum.part as usize);
+        let [heavy, light] = before.map(part::<W>);
         let given = self.items[heavy][exchange.give];
         let taken = exchange.take.map(|take| self.items[light][take]);
         self.hand_over(given, heavy, light);
         if let Some(taken) = taken {
             self.hand_over(taken, light, heavy);
         }
-        let after = before.map(|old| Sum { sum: sum(self.sorted, &self.items[old.part as usize]), ..old });
-        let lighter = after.iter().all(|new| new.sum < before[0].sum);
+        let after = [heavy, light].map(|part| of_part(sum(self.sorted, &self.items[part]), part));
+        let lighter = after.iter().all(|&new| weight::<W>(new) < weight::<W>(before[0]));
         if lighter {
             for (old, new) in before.into_iter().zip(after) {
                 self.replace(old, new);
@@ -211,10 +204,11 @@ impl<'a, W: Weight> Parts<'a, W> {
 
     /// As Karmarkar–Karp orders its parts; items by their places in `order`.
     fn groups(self, order: &[u32]) -> Groups {
-        let parts = self.sums.iter().map(|&Sum { sum, part }| {
-            let mut items: Vec<u32> = self.items[part as usize].iter().map(|&item| order[item as usize]).collect();
+        let parts = self.sums.iter().map(|&sum| {
+            let items = &self.items[part::<W>(sum)];
+            let mut items: Vec<u32> = items.iter().map(|&item| order[item as usize]).collect();
             items.sort_unstable();
-            (sum, items)
+            (weight::<W>(sum), items)
         });
         let mut parts: Vec<(W, Vec<u32>)> = parts.collect();
         parts.sort_by(|(a, ours), (b, theirs)| {
@@ -222,9 +216,7 @@ impl<'a, W: Weight> Parts<'a, W> {
         });
         let mut groups = Groups::default();
         for (_, items) in parts {
-            let start = groups.items.len() as u32;
-            groups.items.extend(items);
-            groups.ranges.push(start..groups.items.len() as u32);
+            groups.push(items);
         }
         groups
     }

@@ -156,10 +156,8 @@ impl Joins {
         let mut groups = Groups { items: Vec::with_capacity(items), ranges: Vec::with_capacity(sets.len()) };
         let mut work = Work::default();
         for &set in sets {
-            let start = groups.items.len() as u32;
             work.did(count::<W>(set) as usize);
-            groups.items.extend(lists.items(first::<W>(set), count::<W>(set)));
-            groups.ranges.push(start..groups.items.len() as u32);
+            groups.push(lists.items(first::<W>(set), count::<W>(set)));
         }
         groups
     }

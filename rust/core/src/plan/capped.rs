@@ -1,6 +1,6 @@
 //! Planning within the cap, step by step: whole costs for the search, repeats where samples are short, and what ranks
 //! carry from one step to the next.
-use crate::capped::{Caps, NoPlan, StepProblem, WholeObjective, least_bins, plan_step};
+use crate::capped::{Caps, NoPlan, StepProblem, WholeObjective, least_batches, plan_step};
 use crate::measure::check_overhead;
 use crate::plan::carried::Carried;
 use crate::plan::limits::Limits;
@@ -101,12 +101,13 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     /// Refuses a step that a bound shows not to fit into as many micro-batches as were asked for, before any is planned.
     fn refuse_overfull(&self, step: usize, samples: &[u32]) -> Result<()> {
         let Some(exactly) = self.how.counts.exactly else { return Ok(()) };
-        let limits = self.limits;
-        let amounts =
-            |of_all: &[i64], cap: i64| least_bins(gather(of_all, samples).iter().map(|&one| one as u64), cap as u64);
-        let by_extra = limits.extra.as_ref().map_or(0, |(of_all, cap)| amounts(of_all, *cap));
-        let by_count = (samples.len() as u64).div_ceil(self.how.most_samples()) as usize;
-        let packed = amounts(&limits.tokens, limits.max_tokens).max(by_extra).max(by_count);
+        let Limits { tokens, max_tokens, extra } = self.limits;
+        let caps = std::iter::once((tokens, *max_tokens)).chain(extra.as_ref().map(|(of_all, cap)| (of_all, *cap)));
+        let amounts = caps.map(|(of_all, cap)| {
+            let of_step = samples.iter().map(|&sample| of_all[sample as usize] as u64);
+            (of_step, cap as u64)
+        });
+        let packed = least_batches(samples.len(), self.how.most_samples(), amounts);
         let fits = packed <= exactly.get().saturating_mul(self.request.dp_size.get());
         if fits { Ok(()) } else { Err(self.too_few(step, packed, true)) }
     }
@@ -114,15 +115,19 @@ impl<W: Weight, S: Weight + From<W>> Planner<'_, W, S> {
     fn too_few(&self, step: usize, packed: usize, is_bound: bool) -> Error {
         let exactly = self.how.counts.exactly.map_or(0, NonZeroUsize::get);
         let dp_size = self.request.dp_size.get();
-        Error::TooFewMicroBatches { step, exactly, dp_size, packed, is_bound, multiple: self.multiple }
+        Error::TooFewMicroBatches { step, exactly, least: self.of_rank(packed), dp_size, packed, is_bound }
+    }
+
+    /// Micro-batches per rank, where the limits need so many of all ranks.
+    fn of_rank(&self, packed: usize) -> usize {
+        packed.div_ceil(self.request.dp_size.get()).div_ceil(self.multiple).saturating_mul(self.multiple)
     }
 
     /// What was asked for, if that is why so many micro-batches are needed, and not the limits and the ranks.
     fn asked_for(&self, packed: usize) -> Option<(&'static str, usize)> {
-        let (Counts { exactly, at_least, .. }, dp_size) = (self.how.counts, self.request.dp_size.get());
-        let by_limits = packed.div_ceil(dp_size).div_ceil(self.multiple).saturating_mul(self.multiple);
+        let Counts { exactly, at_least, .. } = self.how.counts;
         let exactly = exactly.map(|exactly| ("exactly", exactly.get()));
-        exactly.or_else(|| (at_least.get() > by_limits).then_some(("at_least", at_least.get())))
+        exactly.or_else(|| (at_least.get() > self.of_rank(packed)).then_some(("at_least", at_least.get())))
     }
 
     fn peak(&self) -> usize {
